@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/timing.h"
 #include "store/db.h"
+#include "store/schema/row.h"
 #include "store/schema/schema.h"
 #include "cost/centres.h"
 
@@ -162,19 +163,16 @@ static hx_error *insert_stacks(const struct hx_attributing *a, uint32_t from)
     const struct hx_ccs_entry *entry = hx_ccs_rows(a->table);
     uint32_t n = hx_ccs_count(a->table);
     HX_FREE uint64_t *identity = malloc(n * sizeof *identity);
-    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_CLEANUP(hx_inserter_deinit)
+    struct hx_inserter insert = {.db = a->db, .what = a->what};
     HX_NEED(identity);
-    HX_TRY(hx_db_prepare(a->db, a->what, "INSERT INTO hx_ccs VALUES(?,?,?,?,?,?)", &st));
     hx_attributing_identities(a, identity);
     for (hx_ccs_row row = from; row < n; row++) {
-        sqlite3_bind_int64(st, 1, hx_ccs_id_of(row));
-        if (row)
-            sqlite3_bind_int64(st, 2, hx_ccs_id_of(entry[row].parent));
-        sqlite3_bind_int64(st, 3, entry[row].depth);
-        sqlite3_bind_int64(st, 4, centre_id(a, row));
-        sqlite3_bind_int64(st, 5, (int64_t)identity[row]);
-        sqlite3_bind_int64(st, 6, entry[row].recursive);
-        HX_TRY(hx_db_run(a->db, a->what, st));
+        HX_TRY(hx_insert(&insert, ccs, .ccs_id = hx_int(hx_ccs_id_of(row)),
+                         .parent_id = hx_int_if(row, hx_ccs_id_of(entry[row].parent)),
+                         .depth = hx_int(entry[row].depth), .centre = hx_int(centre_id(a, row)),
+                         .identity = hx_int(identity[row]),
+                         .recursive = hx_int(entry[row].recursive)));
         if ((row & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(a->progress))
             return hx_error_cancelled(a->what);
     }
@@ -240,14 +238,13 @@ static hx_error *new_stacks(const struct hx_attributing *a, numbers *ret)
 
 static hx_error *write_attributed(const struct hx_attributing *a, const numbers *stacks)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(a->db, a->what, "INSERT INTO hx_attributed VALUES(?,?)", &st));
+    HX_CLEANUP(hx_inserter_deinit)
+    struct hx_inserter insert = {.db = a->db, .what = a->what};
     for (size_t i = 0; i < stacks->n; i++) {
         hx_ccs_row row = HX_CCS_TOP;
         HX_TRY(stack_ccs_row(a, stacks->v[i], &row));
-        sqlite3_bind_int64(st, 1, stacks->v[i]);
-        sqlite3_bind_int64(st, 2, hx_ccs_id_of(row));
-        HX_TRY(hx_db_run(a->db, a->what, st));
+        HX_TRY(hx_insert(&insert, attributed, .stack_id = hx_int(stacks->v[i]),
+                         .ccs_id = hx_int(hx_ccs_id_of(row))));
     }
     return NULL;
 }
@@ -289,11 +286,6 @@ static uint64_t column_count(sqlite3_stmt *st, int column)
 static int64_t capped_int64(uint64_t n)
 {
     return n > INT64_MAX ? INT64_MAX : (int64_t)n;
-}
-
-static void bind_count(sqlite3_stmt *st, int i, uint64_t n)
-{
-    sqlite3_bind_int64(st, i, capped_int64(n));
 }
 
 /* Entries of a region that was not selected are nobody's. */
@@ -483,18 +475,16 @@ static hx_error *write_costs(const struct hx_attributing *a, int64_t snapshot,
 static hx_error *write_estimates(const struct hx_attributing *a, int64_t snapshot,
                                  const struct hx_ccs_costs *costs)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(a->db, a->what, "INSERT INTO hx_estimate VALUES(?,?,?,?)", &st));
-    sqlite3_bind_int64(st, 1, snapshot);
+    HX_CLEANUP(hx_inserter_deinit)
+    struct hx_inserter insert = {.db = a->db, .what = a->what};
     for (hx_ccs_row row = 0; row < costs->n; row++) {
         int64_t alloc, live;
         if (!hx_ccs_costs_there(costs, row))
             continue;
         hx_ccs_costs_error(costs, row, &alloc, &live);
-        sqlite3_bind_int64(st, 2, hx_ccs_id_of(row));
-        sqlite3_bind_int64(st, 3, alloc);
-        sqlite3_bind_int64(st, 4, live);
-        HX_TRY(hx_db_run(a->db, a->what, st));
+        HX_TRY(hx_insert(&insert, estimate, .snapshot = hx_int(snapshot),
+                         .ccs_id = hx_int(hx_ccs_id_of(row)), .alloc_error_bytes = hx_int(alloc),
+                         .live_error_bytes = hx_int(live)));
     }
     return NULL;
 }
@@ -546,19 +536,14 @@ static hx_error *add_sites(const struct hx_attributing *a, int64_t snapshot, str
 static hx_error *write_sites(const struct hx_attributing *a, int64_t snapshot,
                              const struct row_site *sites)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(a->db, a->what, "INSERT INTO hx_site VALUES(?,?,?,?,NULL,NULL)", &st));
+    HX_CLEANUP(hx_inserter_deinit)
+    struct hx_inserter insert = {.db = a->db, .what = a->what};
     for (hx_ccs_row row = 0; row < hx_ccs_count(a->table); row++) {
         if (!sites[row].objects && !sites[row].uncounted)
             continue;
-        sqlite3_bind_int64(st, 1, snapshot);
-        sqlite3_bind_int64(st, 2, hx_ccs_id_of(row));
-        bind_count(st, 3, sites[row].bytes);
-        if (sites[row].uncounted)
-            sqlite3_bind_null(st, 4);
-        else
-            bind_count(st, 4, sites[row].objects);
-        HX_TRY(hx_db_run(a->db, a->what, st));
+        HX_TRY(hx_insert(&insert, site, .snapshot = hx_int(snapshot),
+                         .ccs_id = hx_int(hx_ccs_id_of(row)), .bytes = hx_count(sites[row].bytes),
+                         .objects = sites[row].uncounted ? HX_NULL : hx_count(sites[row].objects)));
     }
     return NULL;
 }

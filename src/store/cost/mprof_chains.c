@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "base/index.h"
 #include "store/db.h"
+#include "store/schema/row.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -172,7 +173,7 @@ static hx_error *find_number(struct chains *c, bool cut, int64_t **ret)
 
 /* --- rows ----------------------------------------------------------------------------- */
 
-static hx_error *write_chain(struct chains *c, sqlite3_stmt *st, int64_t number, bool cut)
+static hx_error *write_chain(struct chains *c, struct hx_inserter *insert, int64_t number, bool cut)
 {
     hx_text_clear(&c->text);
     for (size_t i = c->chain.n; i-- > 0;) {
@@ -181,10 +182,8 @@ static hx_error *write_chain(struct chains *c, sqlite3_stmt *st, int64_t number,
             hx_text_puts(&c->text, " > ");
     }
     HX_NEED(!c->text.failed);
-    sqlite3_bind_int64(st, 1, number);
-    sqlite3_bind_text(st, 2, hx_text_str(&c->text), (int)c->text.n, SQLITE_STATIC);
-    sqlite3_bind_int(st, 3, cut);
-    return hx_db_run(c->a->db, c->a->what, st);
+    return hx_insert(insert, chain, .chain = hx_int(number),
+                     .path = {hx_text_str(&c->text), c->text.n}, .cut = hx_int(cut));
 }
 
 /* A stack of the file. */
@@ -236,9 +235,8 @@ static hx_error *know_chains(struct chains *c, const struct stacks *stacks)
 
 static hx_error *write_chain_stacks(struct chains *c, const struct stacks *stacks)
 {
-    HX_STATEMENT sqlite3_stmt *chain = NULL, *of = NULL;
-    HX_TRY(hx_db_prepare(c->a->db, c->a->what, "INSERT INTO hx_chain VALUES(?,?,?)", &chain));
-    HX_TRY(hx_db_prepare(c->a->db, c->a->what, "INSERT INTO hx_stack_chain VALUES(?,?)", &of));
+    HX_CLEANUP(hx_inserter_deinit)
+    struct hx_inserter insert = {.db = c->a->db, .what = c->a->what};
     for (size_t i = 0; i < stacks->of.n; i++) {
         const struct stack *stack = &stacks->of.v[i];
         int64_t *number;
@@ -249,11 +247,10 @@ static hx_error *write_chain_stacks(struct chains *c, const struct stacks *stack
         HX_TRY(find_number(c, cut, &number));
         if (!*number) {
             *number = ++c->last;
-            HX_TRY(write_chain(c, chain, *number, cut));
+            HX_TRY(write_chain(c, &insert, *number, cut));
         }
-        sqlite3_bind_int64(of, 1, stack->id);
-        sqlite3_bind_int64(of, 2, *number);
-        HX_TRY(hx_db_run(c->a->db, c->a->what, of));
+        HX_TRY(hx_insert(&insert, stack_chain, .stack_id = hx_int(stack->id),
+                         .chain = hx_int(*number)));
     }
     return NULL;
 }

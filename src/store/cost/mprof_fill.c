@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "store/db.h"
+#include "store/schema/row.h"
 #include "cost/callgraph.h"
 
 #include <stdlib.h>
@@ -24,6 +25,7 @@ struct filling {
     HX_VEC(struct figures) chain; /* by number */
     struct figures total, chains;
     bool any, classes; /* stacks have costs; and all of them classes */
+    struct hx_inserter insert;
 };
 
 /* --- what was recorded -------------------------------------------------------------- */
@@ -137,33 +139,17 @@ static hx_error *load_mprof_stacks(struct filling *f)
 
 /* --- rows --------------------------------------------------------------------------- */
 
-static void bind(sqlite3_stmt *st, int i, uint64_t n)
+/* Nothing where classes are not known. */
+static struct hx_int class_bytes(const struct filling *f, const uint64_t *class, int k)
 {
-    sqlite3_bind_int64(st, i, n > INT64_MAX ? INT64_MAX : (int64_t)n);
+    return f->classes ? hx_count(class[k]) : HX_NULL;
 }
-
-/* s, m, l, x; nothing where classes are not known. Returns the number behind them. */
-static int bind_classes(const struct filling *f, sqlite3_stmt *st, int i, const uint64_t *class)
-{
-    for (int k = 0; k < HX_SIZE_CLASSES; k++)
-        if (f->classes)
-            bind(st, i + k, class[k]);
-    return i + HX_SIZE_CLASSES;
-}
-
-static hx_error *prepare_fill(const struct filling *f, const char *sql, sqlite3_stmt **ret)
-{
-    return hx_db_prepare(f->a->db, f->a->what, sql, ret);
-}
-
-/* Of the columns of a row, the first of which is the snapshot. */
-static hx_error *end_row(const struct filling *f, sqlite3_stmt *st)
-{
-    sqlite3_bind_int64(st, 1, f->snapshot);
-    hx_error *err = hx_db_run(f->a->db, f->a->what, st);
-    sqlite3_clear_bindings(st);
-    return err;
-}
+#define CLASSES(f, class)                                                                          \
+    .s = class_bytes(f, class, 0), .m = class_bytes(f, class, 1), .l = class_bytes(f, class, 2),   \
+    .x = class_bytes(f, class, 3)
+#define KEPT_CLASSES(f, class)                                                                     \
+    .ks = class_bytes(f, class, 0), .km = class_bytes(f, class, 1),                                \
+    .kl = class_bytes(f, class, 2), .kx = class_bytes(f, class, 3)
 
 static hx_error *forget_mprof(const struct filling *f)
 {
@@ -173,8 +159,9 @@ static hx_error *forget_mprof(const struct filling *f)
         "DELETE FROM hx_cycle WHERE snapshot = ?"};
     for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) {
         HX_STATEMENT sqlite3_stmt *st = NULL;
-        HX_TRY(prepare_fill(f, statements[i], &st));
-        HX_TRY(end_row(f, st));
+        HX_TRY(hx_db_prepare(f->a->db, f->a->what, statements[i], &st));
+        sqlite3_bind_int64(st, 1, f->snapshot);
+        HX_TRY(hx_db_run(f->a->db, f->a->what, st));
     }
     return NULL;
 }
@@ -182,38 +169,30 @@ static hx_error *forget_mprof(const struct filling *f)
 /* Those where not everything was freed. */
 static hx_error *write_chains(struct filling *f)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(prepare_fill(f, "INSERT INTO hx_chain_cost VALUES(?,?,?,?,?,?,?)", &st));
     for (size_t i = 0; i < f->chain.n; i++) {
         const struct figures *chain = &f->chain.v[i];
         if (chain->allocs == chain->frees && chain->bytes == chain->freed_bytes)
             continue;
         add_figures(&f->chains, chain);
-        sqlite3_bind_int64(st, 2, (int64_t)i);
-        bind(st, 3, chain->allocs);
-        bind(st, 4, chain->bytes);
-        bind(st, 5, chain->frees);
-        bind(st, 6, chain->freed_bytes);
-        bind(st, 7, chain->kept_bytes);
-        HX_TRY(end_row(f, st));
+        HX_TRY(hx_insert(&f->insert, chain_cost, .snapshot = hx_int(f->snapshot),
+                         .chain = hx_int(i), .allocs = hx_count(chain->allocs),
+                         .bytes = hx_count(chain->bytes), .frees = hx_count(chain->frees),
+                         .freed_bytes = hx_count(chain->freed_bytes),
+                         .kept_bytes = hx_count(chain->kept_bytes)));
     }
     return NULL;
 }
 
-static hx_error *write_totals(const struct filling *f)
+static hx_error *write_totals(struct filling *f)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(prepare_fill(f, "INSERT INTO hx_mprof VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", &st));
-    bind(st, 2, f->total.allocs);
-    bind(st, 3, f->total.bytes);
-    int i = bind_classes(f, st, 4, f->total.alloc_class);
-    bind(st, i++, f->total.frees);
-    bind(st, i++, f->total.freed_bytes);
-    bind(st, i++, f->total.kept_bytes);
-    i = bind_classes(f, st, i, f->total.kept_class);
-    bind(st, i++, f->chains.bytes);
-    bind(st, i, f->chains.freed_bytes);
-    return end_row(f, st);
+    const struct figures *total = &f->total;
+    return hx_insert(&f->insert, mprof, .snapshot = hx_int(f->snapshot),
+                     .allocs = hx_count(total->allocs), .bytes = hx_count(total->bytes),
+                     CLASSES(f, total->alloc_class), .frees = hx_count(total->frees),
+                     .freed_bytes = hx_count(total->freed_bytes),
+                     .kept_bytes = hx_count(total->kept_bytes), KEPT_CLASSES(f, total->kept_class),
+                     .chain_bytes = hx_count(f->chains.bytes),
+                     .chain_freed_bytes = hx_count(f->chains.freed_bytes));
 }
 
 /* --- the call graph ----------------------------------------------------------------- */
@@ -260,17 +239,14 @@ static int64_t centre_id(const struct filling *f, hx_centre centre)
     return f->a->frames->centres.v[centre].id;
 }
 
-static hx_error *write_calls(const struct filling *f, const struct hx_callgraph *graph)
+static hx_error *write_calls(struct filling *f, const struct hx_callgraph *graph)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(prepare_fill(f, "INSERT INTO hx_call VALUES(?,?,?,?,?,?,?,?)", &st));
     for (size_t i = 0; i < graph->calls.n; i++) {
         const struct hx_call *call = &graph->calls.v[i];
-        sqlite3_bind_int64(st, 2, centre_id(f, graph->functions.v[call->caller].centre));
-        sqlite3_bind_int64(st, 3, centre_id(f, graph->functions.v[call->callee].centre));
-        bind(st, 4, call->costs.calls);
-        bind_classes(f, st, 5, call->costs.bytes);
-        HX_TRY(end_row(f, st));
+        HX_TRY(hx_insert(&f->insert, call, .snapshot = hx_int(f->snapshot),
+                         .caller = hx_int(centre_id(f, graph->functions.v[call->caller].centre)),
+                         .callee = hx_int(centre_id(f, graph->functions.v[call->callee].centre)),
+                         .calls = hx_count(call->costs.calls), CLASSES(f, call->costs.bytes)));
     }
     return NULL;
 }
@@ -284,72 +260,59 @@ static int64_t cycle_number(const struct hx_callgraph *graph, uint32_t cycle)
     return number;
 }
 
-static hx_error *write_cycles(const struct filling *f, const struct hx_callgraph *graph,
+static hx_error *write_cycles(struct filling *f, const struct hx_callgraph *graph,
                               const struct around *around, const int64_t *number)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(prepare_fill(f, "INSERT INTO hx_cycle VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)", &st));
     for (size_t i = 0; i < graph->cycles.n; i++) {
         const struct hx_call_cycle *cycle = &graph->cycles.v[i];
-        sqlite3_bind_int64(st, 2, number[i]);
-        bind(st, 3, cycle->entry);
-        bind(st, 4, call_bytes(&cycle->direct));
-        bind_classes(f, st, 5, cycle->direct.bytes);
-        bind(st, 9, cycle->total_bytes);
-        bind(st, 10, cycle->calls);
-        bind(st, 11, cycle->internal_calls);
-        bind(st, 12, around[i].up);
-        bind(st, 13, around[i].down);
-        HX_TRY(end_row(f, st));
+        HX_TRY(hx_insert(
+            &f->insert, cycle, .snapshot = hx_int(f->snapshot), .cycle = hx_int(number[i]),
+            .entry = hx_count(cycle->entry), .bytes = hx_count(call_bytes(&cycle->direct)),
+            CLASSES(f, cycle->direct.bytes), .total_bytes = hx_count(cycle->total_bytes),
+            .calls = hx_count(cycle->calls), .internal = hx_count(cycle->internal_calls),
+            .up_bytes = hx_count(around[i].up), .down_bytes = hx_count(around[i].down)));
     }
     return NULL;
 }
 
 /* --- functions ---------------------------------------------------------------------- */
 
-static void bind_function(const struct filling *f, sqlite3_stmt *st, const struct figures *figures)
-{
-    bind(st, 5, figures->allocs);
-    bind(st, 6, figures->bytes);
-    int i = bind_classes(f, st, 7, figures->alloc_class);
-    bind(st, i++, figures->kept_bytes);
-    bind_classes(f, st, i, figures->kept_class);
-}
-
 /* A function is in the graph, or asks for memory itself, or both; without a graph only the latter.
  */
-static hx_error *write_functions(const struct filling *f, const struct hx_callgraph *graph,
+static hx_error *write_functions(struct filling *f, const struct hx_callgraph *graph,
                                  const struct around *around, const int64_t *number)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(prepare_fill(
-        f, "INSERT INTO hx_function VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", &st));
     size_t next = 0; /* in the graph, which has them by centre */
     for (hx_centre centre = 0; centre < f->a->frames->centres.n; centre++) {
         bool in_graph = next < graph->functions.n && graph->functions.v[next].centre == centre;
         if (!in_graph && !f->function[centre].there)
             continue;
-        sqlite3_bind_int64(st, 2, centre_id(f, centre));
-        bind_function(f, st, &f->function[centre]);
+        const struct figures *own = &f->function[centre];
+        struct hx_row_function row = {.snapshot = hx_int(f->snapshot),
+                                      .centre = hx_int(centre_id(f, centre)),
+                                      .allocs = hx_count(own->allocs),
+                                      .bytes = hx_count(own->bytes),
+                                      CLASSES(f, own->alloc_class),
+                                      .kept_bytes = hx_count(own->kept_bytes),
+                                      KEPT_CLASSES(f, own->kept_class)};
         if (in_graph) {
             const struct hx_call_function *function = &graph->functions.v[next];
-            bind(st, 3, function->entry);
-            if (function->cycle != HX_NO_CYCLE)
-                sqlite3_bind_int64(st, 4, number[function->cycle]);
-            bind(st, 16, function->total_bytes);
-            bind(st, 17, function->calls);
-            bind(st, 18, function->recursive);
-            bind(st, 19, around[next].made);
-            bind(st, 20, around[next].up);
-            bind(st, 21, around[next].down);
+            row.entry = hx_count(function->entry);
+            row.cycle = hx_int_if(function->cycle != HX_NO_CYCLE, number[function->cycle]);
+            row.total_bytes = hx_count(function->total_bytes);
+            row.calls = hx_count(function->calls);
+            row.recursive = hx_count(function->recursive);
+            row.made = hx_count(around[next].made);
+            row.up_bytes = hx_count(around[next].up);
+            row.down_bytes = hx_count(around[next].down);
             next++;
         }
-        HX_TRY(end_row(f, st));
+        HX_TRY(hx_insert_row(&f->insert, HX_TABLE_function, &row));
     }
     return NULL;
 }
 
-static hx_error *write_graph(const struct filling *f, const struct hx_callgraph *graph)
+static hx_error *write_graph(struct filling *f, const struct hx_callgraph *graph)
 {
     HX_FREE struct around *function = calloc(graph->functions.n + 1, sizeof *function);
     HX_FREE struct around *cycle = calloc(graph->cycles.n + 1, sizeof *cycle);
@@ -367,7 +330,8 @@ static hx_error *write_graph(const struct filling *f, const struct hx_callgraph 
 static hx_error *is_recorded(const struct filling *f, bool *ret)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(prepare_fill(f, "SELECT 1 FROM hx_recording WHERE snapshot = ?", &st));
+    HX_TRY(
+        hx_db_prepare(f->a->db, f->a->what, "SELECT 1 FROM hx_recording WHERE snapshot = ?", &st));
     sqlite3_bind_int64(st, 1, f->snapshot);
     int code = sqlite3_step(st);
     *ret = f->any || code == SQLITE_ROW;
@@ -394,11 +358,13 @@ static hx_error *fill_mprof(struct filling *f)
 
 hx_error *hx_mprof_snapshot(const struct hx_attributing *a, int64_t snapshot)
 {
-    struct filling f = {.a = a, .snapshot = snapshot, .classes = true};
+    struct filling f = {
+        .a = a, .snapshot = snapshot, .classes = true, .insert = {.db = a->db, .what = a->what}};
     HX_TRY(hx_mprof_tree_make(a, &f.tree));
     f.own = calloc((size_t)f.tree.n + 1, sizeof *f.own);
     f.function = calloc(a->frames->centres.n + 1, sizeof *f.function);
     hx_error *err = f.own && f.function ? fill_mprof(&f) : hx_error_nomem();
+    hx_inserter_deinit(&f.insert);
     free(f.own);
     free(f.function);
     hx_vec_free(&f.chain);
