@@ -316,6 +316,16 @@ hx_error *hx_answer_rows(hx_store *store, const struct hx_answer_query *query, h
     return error;
 }
 
+void hx_answer_given(const struct hx_answer *answer, struct hx_text *columns)
+{
+    for (size_t i = 0; i < answer->n_columns; i++) {
+        hx_text_putf(columns, "%sa.\"%s\" AS \"", i ? ", " : "", answer->columns[i].name);
+        for (const char *s = answer->columns[i].given; *s; s++)
+            hx_text_puts(columns, *s == '"' ? "\"\"" : (char[]){*s, 0});
+        hx_text_putc(columns, '"');
+    }
+}
+
 hx_error *hx_answer_drop(hx_store *store, int64_t id)
 {
     char table[40];

@@ -8,6 +8,7 @@
 #define HX_STORE_ANSWER_H
 
 #include "base/progress.h"
+#include "base/text.h"
 #include "store/query.h"
 #include "store/store.h"
 
@@ -59,6 +60,9 @@ struct hx_answer_query {
     int64_t offset, limit; /* limit < 0: no limit */
 };
 hx_error *hx_answer_rows(hx_store *store, const struct hx_answer_query *query, hx_rows **ret);
+
+/* Appends the columns of hx_answer_query for all of them, under the names that they were given. */
+void hx_answer_given(const struct hx_answer *answer, struct hx_text *columns);
 
 /* Forgets the rows of an answer; one that does not exist is none. */
 hx_error *hx_answer_drop(hx_store *store, int64_t id);

@@ -179,8 +179,13 @@ static void put_rows(struct hx_text *sql, const struct hx_query *query, const ch
     put_sql_name(sql, query->view);
     if (query->snapshot)
         hx_text_puts(sql, of_snapshot(query->view));
-    if (query->where)
-        hx_text_putf(sql, "%s(%s)", query->snapshot ? " AND " : " WHERE ", query->where);
+    const char *conditions[] = {query->where, query->also};
+    const char *before = query->snapshot ? " AND " : " WHERE ";
+    for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++)
+        if (conditions[i]) {
+            hx_text_putf(sql, "%s(%s)", before, conditions[i]);
+            before = " AND ";
+        }
 }
 
 static int note_read(void *tables, int action, const char *first, const char *second,

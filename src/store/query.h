@@ -68,6 +68,7 @@ struct hx_query {
     bool ascending;
     int64_t limit, offset; /* limit < 0: no limit */
     const char *where;     /* trusted SQL over columns, made by heapx; NULL: none */
+    const char *also;      /* another such condition */
 };
 
 hx_error *hx_query_view(hx_store *store, const struct hx_query *query, hx_rows **ret);

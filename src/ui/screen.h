@@ -62,8 +62,9 @@ struct hx_source {
     const char *answer; /* or the table of an answer (store/answer.h), which `sql` is over */
     const char *like;   /* the view that the statement's columns come from, for filters */
     struct hx_text where, sql, facts;
-    struct hx_text written;    /* what SELECT names when a file is written; empty: all */
-    const char *written_where; /* with it: a condition of rows that belong there; NULL: all */
+    struct hx_text written; /* what SELECT names when a file is written; empty: all */
+    const char
+        *written_without; /* with it: rows with a value in that column stay out; NULL: none */
 };
 
 /* A drawing between the title and the list. Coordinates are those of the terminal. */

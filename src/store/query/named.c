@@ -235,9 +235,12 @@ hx_error *hx_query_select(hx_store *store, const char *statement,
                           const struct hx_selection *selection, hx_rows **ret)
 {
     struct hx_text sql = {0};
-    const char *columns = selection->columns, *belongs = selection->belongs;
-    hx_text_putf(&sql, "SELECT %s FROM (%s) WHERE %s", columns ? columns : "*", statement,
-                 belongs ? belongs : "1");
+    const char *columns = selection->columns;
+    hx_text_putf(&sql, "SELECT %s FROM (%s) WHERE ", columns ? columns : "*", statement);
+    if (selection->without)
+        hx_text_putf(&sql, "\"%s\" IS NULL", selection->without);
+    else
+        hx_text_putc(&sql, '1');
     if (selection->where)
         hx_text_putf(&sql, " AND (%s)", selection->where);
     put_selection_order(selection, &sql);
@@ -254,4 +257,19 @@ hx_error *hx_query_select_count(hx_store *store, const char *statement, const ch
     hx_text_putf(&sql, "SELECT count(*) FROM (%s) WHERE %s", statement, where ? where : "1");
     HX_TRY(hx_query_text(store, &sql, &rows));
     return read_number(rows, ret);
+}
+
+void hx_keys_where(const char *const *columns, const char *const *keys, size_t n_keys,
+                   struct hx_text *sql)
+{
+    hx_text_putc(sql, '(');
+    for (const char *const *name = columns; *name; name++)
+        hx_text_putf(sql, "%sCASE typeof(\"%s\") WHEN 'real' THEN '' ELSE quote(\"%s\") END || ','",
+                     name == columns ? "" : " || ", *name, *name);
+    hx_text_puts(sql, ") IN (");
+    for (size_t i = 0; i < n_keys; i++) {
+        hx_text_puts(sql, i ? "," : "");
+        hx_text_sql(sql, keys[i]);
+    }
+    hx_text_putc(sql, ')');
 }

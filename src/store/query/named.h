@@ -222,8 +222,8 @@ hx_error *hx_query_text(hx_store *store, struct hx_text *statement, hx_rows **re
 /* Some rows of a statement. */
 struct hx_selection {
     const char *columns; /* trusted SQL: what SELECT names; NULL: all */
-    const char *belongs; /* trusted condition of rows that are meant; NULL: all */
-    const char *where;   /* another one; NULL: none */
+    const char *without; /* a column: rows with a value in it stay out; NULL: none */
+    const char *where;   /* trusted condition; NULL: none */
     const char *sort;    /* a column; NULL: as the statement says */
     bool ascending;
     const char *then;       /* the largest of that column first; NULL: none */
@@ -239,6 +239,12 @@ hx_error *hx_query_select_count(hx_store *store, const char *statement, const ch
 /* For texts of this folder: appends one with $NAME as a literal of that parameter, {NAME:A~B} as A
  * when it is given, else B; braces are not nested. */
 void hx_query_expand(const char *text, const struct hx_query_args *args, struct hx_text *sql);
+
+/* Appends a condition: the row has one of these keys. A key is its columns as literals
+ * (hx_text_sql(), numbers as they are, fractions as nothing: they may be written in several ways)
+ * with a comma behind each. */
+void hx_keys_where(const char *const *columns, const char *const *keys, size_t n_keys,
+                   struct hx_text *sql);
 
 /* Appends text as an SQL literal, NULL as NULL. */
 void hx_text_sql(struct hx_text *sql, const char *text);

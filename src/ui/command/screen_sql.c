@@ -227,13 +227,7 @@ static void sql_source(const struct hx_pane *pane, int64_t snapshot, struct hx_s
     ret->answer = reply->answer.table;
     hx_query_put(HX_QUERY_view, HX_QUERY_ARGS(.view = reply->answer.table), &ret->sql);
     hx_query_put(HX_QUERY_number, HX_QUERY_ARGS(.id = (int64_t)reply->answer.rows), &ret->facts);
-    for (size_t i = 0; i < reply->answer.n_columns; i++) {
-        hx_text_putf(&ret->written, "%sa.\"%s\" AS \"", i ? ", " : "",
-                     reply->answer.columns[i].name);
-        for (const char *s = reply->answer.columns[i].given; *s; s++)
-            hx_text_puts(&ret->written, *s == '"' ? "\"\"" : (char[]){*s, 0});
-        hx_text_putc(&ret->written, '"');
-    }
+    hx_answer_given(&reply->answer, &ret->written);
 }
 
 /* The statement on one line, and a mark below what is wrong with it. */

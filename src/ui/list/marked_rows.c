@@ -44,7 +44,7 @@ size_t hx_marks_count(const struct hx_pane *pane)
 
 /* --- keys --- */
 
-/* As SQL's quote() writes it; fractions, which may be written in several ways, tell nothing. */
+/* As hx_keys_where() wants it. */
 static void put_key(const struct hx_pane *pane, size_t row, struct hx_text *ret)
 {
     for (const char *const *name = keys_of(pane); *name; name++) {
@@ -61,17 +61,13 @@ static void put_key(const struct hx_pane *pane, size_t row, struct hx_text *ret)
 
 void hx_marks_where(const struct hx_pane *pane, struct hx_text *sql)
 {
-    hx_text_putc(sql, '(');
-    for (const char *const *name = keys_of(pane); *name; name++)
-        hx_text_putf(sql, "%sCASE typeof(\"%s\") WHEN 'real' THEN '' ELSE quote(\"%s\") END || ','",
-                     name == keys_of(pane) ? "" : " || ", *name, *name);
-    hx_text_puts(sql, ") IN (");
-    for (size_t i = 0; i < hx_marks_count(pane); i++) {
-        if (i)
-            hx_text_putc(sql, ',');
-        hx_text_sql(sql, pane->marks->all.v[i].key);
-    }
-    hx_text_putc(sql, ')');
+    size_t n = hx_marks_count(pane);
+    HX_FREE const char **keys = calloc(n + 1, sizeof *keys);
+    for (size_t i = 0; keys && i < n; i++)
+        keys[i] = pane->marks->all.v[i].key;
+    sql->failed |= !keys;
+    if (keys)
+        hx_keys_where(keys_of(pane), keys, n, sql);
 }
 
 /* The first mark that is not before the key; *ret_same: it is that one. */

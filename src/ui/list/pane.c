@@ -161,38 +161,17 @@ void hx_load_begin(const struct hx_pane *pane, int64_t snapshot, struct hx_load 
         ret->source.sql.failed = true; /* hx_load_open() says so */
 }
 
-/* The conditions of the screen and of the user. */
-static void put_condition(const struct hx_load *load, struct hx_text *sql)
+/* Its rows, where they are those of a view. */
+static struct hx_query query_of(const struct hx_load *load)
 {
-    const char *own = load->source.where.n ? load->source.where.s : NULL;
-    if (own)
-        hx_text_putf(sql, "(%s)", own);
-    if (load->condition)
-        hx_text_putf(sql, "%s(%s)", own ? " AND " : "", load->condition);
-}
-
-/* The query of a view; `where` is the caller's to free and stays until then. */
-static struct hx_query query_of(const struct hx_load *load, struct hx_text *where)
-{
-    put_condition(load, where);
+    const struct hx_text *where = &load->source.where;
     return (struct hx_query){.view = load->source.view,
                              .snapshot = load->all ? 0 : load->snapshot,
                              .sort = load->sort,
                              .ascending = load->ascending,
                              .limit = -1,
-                             .where = where->n ? where->s : NULL};
-}
-
-static hx_error *open_view(const struct hx_load *load, hx_store *store, int64_t offset,
-                           int64_t limit, hx_rows **ret)
-{
-    struct hx_text where = {0};
-    struct hx_query query = query_of(load, &where);
-    query.limit = limit;
-    query.offset = offset;
-    hx_error *error = where.failed ? hx_error_nomem() : hx_query_view(store, &query, ret);
-    hx_text_free(&where);
-    return error;
+                             .where = where->n ? where->s : NULL,
+                             .also = load->condition};
 }
 
 hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offset, int64_t limit,
@@ -201,8 +180,12 @@ hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offs
     const struct hx_source *source = &load->source;
     HX_NEED(!source->where.failed && !source->sql.failed && !source->facts.failed &&
             !source->written.failed);
-    if (source->view)
-        return open_view(load, store, offset, limit, ret);
+    if (source->view) {
+        struct hx_query query = query_of(load);
+        query.limit = limit;
+        query.offset = offset;
+        return hx_query_view(store, &query, ret);
+    }
     if (source->answer) {
         struct hx_answer_query query = {.table = source->answer,
                                         .columns = load->written ? source->written.s : NULL,
@@ -216,7 +199,7 @@ hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offs
     bool changes = load->sort && strcmp(load->sort, HX_DIFFERENCE_SORT) == 0;
     const struct hx_selection selection = {
         .columns = load->written && source->written.n ? source->written.s : NULL,
-        .belongs = load->written ? source->written_where : NULL,
+        .without = load->written ? source->written_without : NULL,
         .where = load->condition,
         .sort = load->sort,
         .ascending = load->ascending,
@@ -230,13 +213,10 @@ hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offs
 
 hx_error *hx_load_count(const struct hx_load *load, hx_store *store, int64_t *ret)
 {
-    struct hx_text where = {0};
     if (!load->source.view)
         return hx_query_select_count(store, hx_text_str(&load->source.sql), load->condition, ret);
-    struct hx_query query = query_of(load, &where);
-    hx_error *error = where.failed ? hx_error_nomem() : hx_query_count(store, &query, ret);
-    hx_text_free(&where);
-    return error;
+    const struct hx_query query = query_of(load);
+    return hx_query_count(store, &query, ret);
 }
 
 /* Are its rows objects, each of which lies elsewhere? */
@@ -327,12 +307,9 @@ static hx_error *find_kept(struct fetch *fetch, hx_store *store, const struct hx
 static hx_error *find_place(struct fetch *fetch, hx_store *store)
 {
     const char *key = fetch->keep + strspn(fetch->keep, "\x1f");
-    struct hx_text where = {0};
-    struct hx_query query = query_of(&fetch->load, &where);
-    hx_error *error = where.failed ? hx_error_nomem()
-                                   : hx_query_place(store, &query, strtoull(key, NULL, 10),
-                                                    fetch->near, &fetch->keep_row);
-    hx_text_free(&where);
+    const struct hx_query query = query_of(&fetch->load);
+    hx_error *error =
+        hx_query_place(store, &query, strtoull(key, NULL, 10), fetch->near, &fetch->keep_row);
     if (fetch->keep_row >= 0)
         fetch->offset = fetch->keep_row > fetch->above ? fetch->keep_row - fetch->above : 0;
     return error;

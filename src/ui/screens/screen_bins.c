@@ -45,7 +45,7 @@ static void bins_source(const struct hx_pane *pane, int64_t snapshot, struct hx_
     ret->like = census->view;
     hx_text_puts(&ret->written,
                  "snapshot, roots, bytes, objects, only_pages, shared_pages, bytes_delta");
-    ret->written_where = "expr IS NULL"; /* what could be named is no bin */
+    ret->written_without = "expr"; /* what could be named is no bin */
     hx_query_put(HX_QUERY_nameable, &args, &more);
     args.where = hx_text_str(&more);
     hx_query_expand(census->list, &args, &ret->sql);
