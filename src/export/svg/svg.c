@@ -3,47 +3,12 @@
 #include "export/svg/svg.h"
 
 #include "base/cleanup.h"
-#include "store/census_series.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* --- figures -------------------------------------------------------------------------- */
-
-/* The figures of a moment, which is snapshot `at` of the census. */
-static void take_timepoint(const struct hx_census_series *from, size_t at, size_t i,
-                           struct hx_series *series)
-{
-    series->total[i] = -1;
-    if (at == from->n || !from->known[at])
-        return;
-    series->total[i] = series->rest[i] = from->rest.bytes[at];
-    for (size_t b = 0; b < series->n; b++) {
-        series->band[b].bytes[i] = from->band[b].bytes[at];
-        if (__builtin_add_overflow(series->total[i], series->band[b].bytes[i], &series->total[i]))
-            series->total[i] = INT64_MAX; /* a store that lies */
-    }
-}
-
-static hx_error *take_series(struct hx_census_series *from, struct hx_series *series)
-{
-    size_t n = series->timepoints.v.n;
-    series->rest = calloc(n, sizeof *series->rest);
-    series->total = calloc(n, sizeof *series->total);
-    HX_NEED(series->rest && series->total);
-    for (; series->n < from->n_bands; series->n++) {
-        struct hx_series_band *band = &series->band[series->n];
-        band->bytes = calloc(n, sizeof *band->bytes);
-        HX_NEED(band->bytes);
-        band->label = hx_steal(from->band[series->n].label);
-    }
-    series->others = from->n_rest;
-    for (size_t i = 0; i < n; i++)
-        take_timepoint(from, hx_census_series_find(from, series->timepoints.v.v[i].snapshot), i,
-                       series);
-    return NULL;
-}
 
 hx_error *hx_series_load(const struct hx_export *export, const struct hx_stored_census *census,
                          size_t most, struct hx_series *series)
@@ -54,47 +19,65 @@ hx_error *hx_series_load(const struct hx_export *export, const struct hx_stored_
                                                                                    : HX_SERIES_MOST,
                                                      .plain = true,
                                                      .snapshot = export->snapshot};
-    struct hx_census_series *from = NULL;
-    *series = (struct hx_series){.export = export, .census = census};
+    *series = (struct hx_series){.export = export};
     HX_TRY(hx_export_has(export, census, &has));
     if (!has)
         return hx_export_absent(export, census->name);
     HX_TRY(hx_timepoints_load(export, &series->timepoints));
-    HX_TRY(hx_census_series_read(export->store, &request, export->progress, &from));
-    hx_error *err = take_series(from, series);
-    hx_census_series_destroy(from);
-    return err;
+    HX_TRY(hx_census_series_read(export->store, &request, export->progress, &series->figures));
+    const struct hx_census_series *figures = series->figures;
+    const struct hx_timepoint *timepoint = series->timepoints.v.v;
+    size_t last = series->timepoints.v.n - 1;
+    series->first = hx_census_series_find(figures, timepoint[0].snapshot);
+    if (series->first + last >= figures->n ||
+        figures->snapshot[series->first + last] != timepoint[last].snapshot)
+        return hx_error_new(HX_E_FAIL, export->title, NULL, "was changed while it was read");
+    return NULL;
 }
 
 void hx_series_deinit(struct hx_series *series)
 {
-    for (size_t i = 0; i < series->n; i++) {
-        free(series->band[i].label);
-        free(series->band[i].bytes);
-    }
-    free(series->rest);
-    free(series->total);
+    hx_census_series_destroy(series->figures);
     hx_timepoints_deinit(&series->timepoints);
     *series = (struct hx_series){0};
 }
 
+const int64_t *hx_series_bytes(const struct hx_series *series, size_t band)
+{
+    const struct hx_census_series *figures = series->figures;
+    return (band < figures->n_bands ? figures->band[band].bytes : figures->rest.bytes) +
+           series->first;
+}
+
+int64_t hx_series_total(const struct hx_series *series, size_t timepoint)
+{
+    int64_t sum = 0;
+    if (!series->figures->known[series->first + timepoint])
+        return -1;
+    for (size_t b = 0; b <= series->figures->n_bands; b++)
+        if (__builtin_add_overflow(sum, hx_series_bytes(series, b)[timepoint], &sum))
+            sum = INT64_MAX; /* a store that lies */
+    return sum;
+}
+
 /* --- words ------------------------------------------------------------------------------ */
 
-void hx_series_title(const struct hx_series *series, struct hx_text *text)
+void hx_timepoints_title(const struct hx_timepoints *timepoints, const struct hx_export *export,
+                         const struct hx_stored_census *census, struct hx_text *text)
 {
-    const struct hx_timepoints *timepoints = &series->timepoints;
-    hx_text_puts(text, timepoints->comm[0] ? timepoints->comm : series->export->title);
+    hx_text_puts(text, timepoints->comm[0] ? timepoints->comm : export->title);
     if (timepoints->pid)
         hx_text_putf(text, " (PID %" PRId64 ")", timepoints->pid);
-    if (series->census->subject)
-        hx_text_putf(text, ": %s", series->census->subject);
+    if (census->subject)
+        hx_text_putf(text, ": %s", census->subject);
     else
-        hx_text_putf(text, ": heap by %s", series->census->title);
+        hx_text_putf(text, ": heap by %s", census->title);
 }
 
 void hx_series_rest(const struct hx_series *series, struct hx_text *text)
 {
-    hx_text_putf(text, "%" PRIu64 " other%s", series->others, series->others == 1 ? "" : "s");
+    size_t n = series->figures->n_rest;
+    hx_text_putf(text, "%zu other%s", n, n == 1 ? "" : "s");
 }
 
 void hx_put_share(struct hx_text *text, int64_t part, int64_t whole)

@@ -4,22 +4,16 @@
 
 #include "export/svg/drawing.h"
 #include "export/timepoints.h"
+#include "store/census_series.h"
 
 enum { HX_SERIES_MOST = 12 };
 
 /* One census over time: the bands with most bytes in all, and what the others leave. */
 struct hx_series {
     const struct hx_export *export;
-    const struct hx_stored_census *census;
     struct hx_timepoints timepoints;
-    size_t n; /* bands that have a name */
-    struct hx_series_band {
-        char *label;    /* not escaped */
-        int64_t *bytes; /* of each moment */
-    } band[HX_SERIES_MOST];
-    int64_t *rest;   /* of each moment: what no band has */
-    int64_t *total;  /* the same: all; -1: the census was not made of it */
-    uint64_t others; /* keys in the rest */
+    struct hx_census_series *figures; /* of all snapshots; moments have the same order */
+    size_t first;                     /* of them: the first moment */
 };
 
 /* At most `most` bands. HX_E_ABSENT: no data. To be given back also after an error. */
@@ -27,8 +21,14 @@ hx_error *hx_series_load(const struct hx_export *export, const struct hx_stored_
                          size_t most, struct hx_series *series);
 void hx_series_deinit(struct hx_series *series);
 
+/* The bytes of a band in each moment; number `figures->n_bands` is the rest. */
+const int64_t *hx_series_bytes(const struct hx_series *series, size_t band);
+/* All of them in a moment; -1: the census was not made of it. */
+int64_t hx_series_total(const struct hx_series *series, size_t timepoint);
+
 /* "python3 (PID 12): heap by types". */
-void hx_series_title(const struct hx_series *series, struct hx_text *text);
+void hx_timepoints_title(const struct hx_timepoints *timepoints, const struct hx_export *export,
+                         const struct hx_stored_census *census, struct hx_text *text);
 /* "17 others" */
 void hx_series_rest(const struct hx_series *series, struct hx_text *text);
 

@@ -322,10 +322,9 @@ static hx_error *load_title(const struct plot *plot, struct hx_text *text)
 {
     struct hx_export one = *plot->export;
     one.snapshot = plot->snapshot;
-    HX_CLEANUP(hx_series_deinit)
-    struct hx_series series = {.export = plot->export, .census = hx_census_find("bin")};
-    HX_TRY(hx_timepoints_load(&one, &series.timepoints));
-    hx_series_title(&series, text);
+    HX_TIMEPOINTS struct hx_timepoints timepoints = {0};
+    HX_TRY(hx_timepoints_load(&one, &timepoints));
+    hx_timepoints_title(&timepoints, plot->export, hx_census_find("bin"), text);
     return NULL;
 }
 

@@ -35,7 +35,6 @@ struct timeline {
     const struct hx_series *series;
     struct hx_areas areas; /* bands from below: the rest, then the smallest first */
     double *time;          /* since `from` */
-    bool *known;
     struct hx_bytes_axis bytes;
     HX_VEC(size_t) drawn; /* moments */
     uint64_t from, to;    /* of since_ns: the ends of the axis */
@@ -46,19 +45,12 @@ struct timeline {
 /* The band at a level; number `n` is the rest. */
 static size_t band_at(const struct timeline *timeline, size_t level)
 {
-    return timeline->series->n - level;
-}
-
-static int64_t band_bytes(const struct hx_series *series, size_t band, size_t timepoint)
-{
-    int64_t bytes =
-        band < series->n ? series->band[band].bytes[timepoint] : series->rest[timepoint];
-    return bytes > 0 ? bytes : 0;
+    return timeline->series->figures->n_bands - level;
 }
 
 static bool has_rest(const struct hx_series *series)
 {
-    return series->others > 0;
+    return series->figures->n_rest > 0;
 }
 
 static double x_of(const struct timeline *timeline, size_t timepoint)
@@ -107,23 +99,22 @@ static hx_error *measure_timeline(struct timeline *timeline)
     const struct hx_timepoint *timepoint = series->timepoints.v.v;
     size_t n = series->timepoints.v.n;
     timeline->time = calloc(n, sizeof *timeline->time);
-    timeline->known = calloc(n, sizeof *timeline->known);
-    HX_NEED(timeline->time && timeline->known);
+    HX_NEED(timeline->time);
     timeline->from = timepoint[0].since_ns;
     timeline->to = timepoint[n - 1].since_ns;
     timeline->since_first =
         !series->timepoints.has_start || timeline->from / 4 > timeline->to - timeline->from;
     for (size_t i = 0; i < n; i++) {
         timeline->time[i] = (double)(timepoint[i].since_ns - timeline->from);
-        timeline->known[i] = series->total[i] >= 0;
-        if (timeline->known[i])
+        if (series->figures->known[series->first + i])
             timeline->last = i;
     }
-    timeline->areas = (struct hx_areas){
-        .n = n, .time = timeline->time, .known = timeline->known, .n_bands = series->n + 1};
-    for (size_t level = 0; level <= series->n; level++)
-        timeline->areas.value[level] =
-            level ? series->band[band_at(timeline, level)].bytes : series->rest;
+    timeline->areas = (struct hx_areas){.n = n,
+                                        .time = timeline->time,
+                                        .known = series->figures->known + series->first,
+                                        .n_bands = series->figures->n_bands + 1};
+    for (size_t level = 0; level < timeline->areas.n_bands; level++)
+        timeline->areas.value[level] = hx_series_bytes(series, band_at(timeline, level));
     timeline->bytes =
         (struct hx_bytes_axis){.x = LEFT, .y = LOWER, .width = RIGHT - LEFT, .height = PLOT};
     hx_bytes_axis_scale(&timeline->bytes, (uint64_t)hx_areas_highest(&timeline->areas), 6);
@@ -142,7 +133,7 @@ static void put_point(struct hx_sink *sink, char how, double x, double y)
 
 static bool is_known_timepoint(const struct timeline *timeline, size_t i)
 {
-    return timeline->known[timeline->drawn.v[i]];
+    return timeline->areas.known[timeline->drawn.v[i]];
 }
 
 /* The end of the stretch of known moments that begins at i. */
@@ -177,7 +168,7 @@ static void put_outline(struct hx_sink *sink, const struct timeline *timeline, s
 
 static void put_class(struct hx_text *text, const struct hx_series *series, size_t band)
 {
-    if (band < series->n)
+    if (band < series->figures->n_bands)
         hx_text_putf(text, "b%zu", band);
     else
         hx_text_puts(text, "bo");
@@ -185,8 +176,8 @@ static void put_class(struct hx_text *text, const struct hx_series *series, size
 
 static void put_legend_label(struct hx_text *text, const struct hx_series *series, size_t band)
 {
-    if (band < series->n)
-        hx_text_puts(text, series->band[band].label);
+    if (band < series->figures->n_bands)
+        hx_text_puts(text, series->figures->band[band].label);
     else
         hx_series_rest(series, text);
 }
@@ -201,7 +192,7 @@ static void draw_band(struct hx_sink *sink, const struct timeline *timeline, siz
     for (size_t i = 0; i < timeline->drawn.n; i++)
         if (is_known_timepoint(timeline, i))
             hx_sink_putf(sink, "%s%" PRId64, i ? " " : "",
-                         band_bytes(series, band, timeline->drawn.v[i]));
+                         hx_series_bytes(series, band)[timeline->drawn.v[i]]);
         else
             hx_sink_puts(sink, i ? " -" : "-");
     hx_sink_puts(sink, "\" d=\"");
@@ -248,7 +239,7 @@ static void draw_areas(struct hx_sink *sink, const struct timeline *timeline)
         hx_sink_putf(sink, "%s%" PRId64, i ? " " : "",
                      series->timepoints.v.v[timeline->drawn.v[i]].snapshot);
     hx_sink_puts(sink, "\">\n");
-    for (size_t level = has_rest(series) ? 0 : 1; level <= series->n; level++)
+    for (size_t level = has_rest(series) ? 0 : 1; level < timeline->areas.n_bands; level++)
         draw_band(sink, timeline, level);
     hx_sink_puts(sink, "</g>\n");
     draw_whole(sink, timeline);
@@ -324,10 +315,11 @@ static void draw_legend(struct hx_sink *sink, const struct timeline *timeline)
 {
     const struct hx_series *series = timeline->series;
     double y = LEGEND;
-    hx_drawing_text(sink, "dim", 42, y, HX_ANCHOR_START, NAMES - 42, series->census->title);
+    hx_drawing_text(sink, "dim", 42, y, HX_ANCHOR_START, NAMES - 42,
+                    series->figures->census->title);
     hx_drawing_text(sink, "dim", BYTES, y, HX_ANCHOR_END, 80, "last");
     hx_drawing_text(sink, "dim", RIGHT, y, HX_ANCHOR_END, 80, "share");
-    for (size_t level = series->n + 1; level-- > (has_rest(series) ? 0 : 1);) {
+    for (size_t level = timeline->areas.n_bands; level-- > (has_rest(series) ? 0 : 1);) {
         HX_CLEANUP(hx_text_free) struct hx_text class = {0}, label = {0};
         size_t band = band_at(timeline, level);
         y += LINE;
@@ -335,8 +327,8 @@ static void draw_legend(struct hx_sink *sink, const struct timeline *timeline)
         put_legend_label(&label, series, band);
         hx_drawing_box(sink, hx_text_str(&class), EDGE, y - 12, 14, 14, NULL);
         hx_drawing_text(sink, "", 42, y, HX_ANCHOR_START, NAMES - 42, hx_text_str(&label));
-        draw_figures(sink, y, band_bytes(series, band, timeline->last),
-                     series->total[timeline->last]);
+        draw_figures(sink, y, hx_series_bytes(series, band)[timeline->last],
+                     hx_series_total(series, timeline->last));
     }
 }
 
@@ -348,18 +340,19 @@ static void put_subtitle(struct hx_text *text, const struct timeline *timeline)
                  hx_human_ns(timeline->to - timeline->from, human));
     hx_text_putf(text, ", at most %s",
                  hx_human_bytes((uint64_t)hx_areas_highest(&timeline->areas), human));
-    hx_text_putf(text, ", last %s",
-                 hx_human_bytes((uint64_t)timeline->series->total[timeline->last], human));
+    hx_text_putf(
+        text, ", last %s",
+        hx_human_bytes((uint64_t)hx_series_total(timeline->series, timeline->last), human));
 }
 
 static void put_about(struct hx_text *text, const struct hx_series *series, size_t timepoint)
 {
-    for (size_t band = 0; band < series->n + has_rest(series); band++) {
+    for (size_t band = 0; band < series->figures->n_bands + has_rest(series); band++) {
         char human[HX_HUMAN];
         hx_text_puts(text, band ? "; " : ". In the last snapshot: ");
         put_legend_label(text, series, band);
         hx_text_putf(text, " %s",
-                     hx_human_bytes((uint64_t)band_bytes(series, band, timepoint), human));
+                     hx_human_bytes((uint64_t)hx_series_bytes(series, band)[timepoint], human));
     }
     hx_text_putc(text, '.');
 }
@@ -368,7 +361,6 @@ static void deinit_timeline(struct timeline *timeline)
 {
     hx_vec_free(&timeline->drawn);
     free(timeline->time);
-    free(timeline->known);
 }
 
 hx_error *hx_draw_timeline(const struct hx_series *series, struct hx_sink *sink)
@@ -376,11 +368,11 @@ hx_error *hx_draw_timeline(const struct hx_series *series, struct hx_sink *sink)
     HX_CLEANUP(deinit_timeline) struct timeline timeline = {.series = series};
     HX_CLEANUP(hx_drawing_words_deinit) struct hx_drawing_words words = {0};
     HX_TRY(measure_timeline(&timeline));
-    hx_series_title(series, &words.title);
+    hx_timepoints_title(&series->timepoints, series->export, series->figures->census, &words.title);
     put_subtitle(&words.subtitle, &timeline);
     hx_text_putf(&words.about, "Stacked areas over time: %s", hx_text_str(&words.subtitle));
     put_about(&words.about, series, timeline.last);
-    int lines = (int)series->n + has_rest(series);
+    int lines = (int)series->figures->n_bands + has_rest(series);
     HX_TRY(hx_drawing_begin(sink, LEGEND + lines * LINE + EDGE, &words, BAND_STYLE));
     hx_bytes_axis_draw(sink, &timeline.bytes);
     draw_areas(sink, &timeline);
@@ -398,14 +390,14 @@ static void draw_bar(struct hx_sink *sink, const struct hx_series *series, size_
                      int64_t most)
 {
     HX_CLEANUP(hx_text_free) struct hx_text label = {0};
-    int64_t bytes = band_bytes(series, band, 0);
+    int64_t bytes = *hx_series_bytes(series, band);
     put_legend_label(&label, series, band);
     hx_drawing_text(sink, "", EDGE, y, HX_ANCHOR_START, NAMES - EDGE, hx_text_str(&label));
-    draw_figures(sink, y, bytes, series->total[0]);
+    draw_figures(sink, y, bytes, hx_series_total(series, 0));
     double width = (RIGHT - EDGE) * (double)bytes / (double)(most > 0 ? most : 1);
     hx_drawing_box(sink, "faint", EDGE, y + 7, RIGHT - EDGE, BAR, NULL);
     hx_sink_putf(sink, "<g data-bytes=\"%" PRId64 "\">", bytes);
-    hx_drawing_box(sink, band < series->n ? "b0" : "bo", EDGE, y + 7,
+    hx_drawing_box(sink, band < series->figures->n_bands ? "b0" : "bo", EDGE, y + 7,
                    bytes && width < 1 ? 1 : width, BAR, hx_text_str(&label));
     hx_sink_puts(sink, "</g>\n");
 }
@@ -413,17 +405,17 @@ static void draw_bar(struct hx_sink *sink, const struct hx_series *series, size_
 hx_error *hx_draw_bars(const struct hx_series *series, struct hx_sink *sink)
 {
     HX_CLEANUP(hx_drawing_words_deinit) struct hx_drawing_words words = {0};
-    size_t n = series->n + has_rest(series);
+    size_t n = series->figures->n_bands + has_rest(series);
     int64_t most = 0;
     char human[HX_HUMAN];
     for (size_t band = 0; band < n; band++)
-        if (band_bytes(series, band, 0) > most)
-            most = band_bytes(series, band, 0);
-    hx_series_title(series, &words.title);
-    hx_text_putf(&words.subtitle, "snapshot %" PRId64 ": %s in %" PRIu64 " %s",
-                 series->timepoints.v.v[0].snapshot,
-                 hx_human_bytes((uint64_t)series->total[0], human), series->n + series->others,
-                 series->census->title);
+        if (*hx_series_bytes(series, band) > most)
+            most = *hx_series_bytes(series, band);
+    hx_timepoints_title(&series->timepoints, series->export, series->figures->census, &words.title);
+    hx_text_putf(
+        &words.subtitle, "snapshot %" PRId64 ": %s in %zu %s", series->timepoints.v.v[0].snapshot,
+        hx_human_bytes((uint64_t)hx_series_total(series, 0), human),
+        series->figures->n_bands + series->figures->n_rest, series->figures->census->title);
     hx_text_putf(&words.about, "Bars: %s", hx_text_str(&words.subtitle));
     put_about(&words.about, series, 0);
     HX_TRY(hx_drawing_begin(sink, UPPER + (int)n * BAR_LINE + EDGE, &words, NULL));
