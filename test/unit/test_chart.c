@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "store/store.h"
 #include "layout/axis.h"
+#include "layout/bin_roots.h"
 #include "ui/picture/chart.h"
 #include "store/census_series.h"
 
@@ -339,6 +340,49 @@ static void test_steps(void **state)
     assert_string_equal(text, "+0.2s");
 }
 
+static void check_step(uint64_t at, bool time, const char *expected)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text text = {0};
+    if (time)
+        hx_put_step_ns(&text, at);
+    else
+        hx_put_step_bytes(&text, at);
+    assert_string_equal(hx_text_str(&text), expected);
+}
+
+static void test_drawing_steps(void **state)
+{
+    const uint64_t second = 1000000000;
+    (void)state;
+    assert_true(hx_step_bytes(0, 6) == 1);
+    assert_true(hx_step_bytes(12 << 20, 6) == 4 << 20);
+    assert_true(hx_step_bytes(UINT64_MAX, 2) == UINT64_C(1) << 62);
+    assert_true(hx_step_ns(7200 * second, 8) == 1800 * second);
+    assert_true(hx_step_ns(7, 8) == 1);
+    check_step(0, false, "0");
+    check_step(1000, false, "1000");
+    check_step(1280, false, "1.25K");
+    check_step(UINT64_C(768) << 20, false, "768M");
+    check_step(0, true, "0s");
+    check_step(250000000, true, "250ms");
+    check_step(90 * second, true, "1m30s");
+    check_step(129600 * second, true, "1d12h");
+}
+
+static void test_bin_roots(void **state)
+{
+    (void)state;
+    const char *at = "cache+index", *name;
+    size_t n;
+    assert_true(hx_bin_next(&at, &name, &n) && n == 5 && memcmp(name, "cache", n) == 0);
+    assert_true(hx_bin_next(&at, &name, &n) && n == 5 && memcmp(name, "index", n) == 0);
+    assert_false(hx_bin_next(&at, &name, &n));
+    assert_true(hx_bin_has("cache+index", "index", 5));
+    assert_false(hx_bin_has("cache+index", "ind", 3));
+    assert_int_equal(hx_bin_count("a+b+c"), 3);
+    assert_int_equal(hx_bin_count("-") + hx_bin_count("(unreachable)") + hx_bin_count(""), 0);
+}
+
 /* --- series --- */
 
 static void make_store(hx_store **ret)
@@ -421,10 +465,11 @@ static void test_series(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_columns), cmocka_unit_test(test_peak),
-        cmocka_unit_test(test_places),  cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_display), cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_series),  cmocka_unit_test(test_beyond),
+        cmocka_unit_test(test_columns),       cmocka_unit_test(test_peak),
+        cmocka_unit_test(test_places),        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_display),       cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_drawing_steps), cmocka_unit_test(test_bin_roots),
+        cmocka_unit_test(test_series),        cmocka_unit_test(test_beyond),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
