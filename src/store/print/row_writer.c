@@ -109,7 +109,6 @@ void hx_row_writer_column(struct hx_row_writer *writer, const char *name)
     if (writer->format == HX_FORMAT_CSV) {
         hx_text_puts(&writer->text, first ? "" : ",");
         hx_text_csv(&writer->text, name, strlen(name));
-        hx_text_puts(keys, first ? "" : ",");
     } else {
         hx_text_putc(keys, first ? '{' : ',');
         if (first && writer->view && writer->format == HX_FORMAT_JSONL) {
@@ -124,30 +123,44 @@ void hx_row_writer_column(struct hx_row_writer *writer, const char *name)
         writer->text.failed = true;
 }
 
+static void begin_row(struct hx_row_writer *writer)
+{
+    bool json = writer->format == HX_FORMAT_JSON;
+    if (json && writer->rows)
+        hx_text_putc(&writer->text, ',');
+    if (json || writer->rows || writer->format == HX_FORMAT_CSV)
+        hx_text_putc(&writer->text, '\n');
+}
+
 void hx_row_writer_value(struct hx_row_writer *writer, struct hx_value value)
 {
     struct hx_text *text = &writer->text;
-    bool csv = writer->format == HX_FORMAT_CSV;
-    size_t from = writer->column ? writer->key_end.v[writer->column - 1] : 0;
+    size_t from = 0;
     if (text->failed)
         return;
-    if (!writer->column && (csv || writer->rows || writer->format == HX_FORMAT_JSON))
-        hx_text_puts(text, writer->rows && writer->format == HX_FORMAT_JSON ? ",\n" : "\n");
-    hx_text_putn(text, hx_text_str(&writer->keys) + from, writer->key_end.v[writer->column] - from);
-    if (csv)
-        put_csv(text, value);
+    if (writer->column)
+        from = writer->key_end.v[writer->column - 1];
     else
+        begin_row(writer);
+    if (writer->format == HX_FORMAT_CSV) {
+        if (writer->column)
+            hx_text_putc(text, ',');
+        put_csv(text, value);
+    } else {
+        hx_text_putn(text, writer->keys.s + from, writer->key_end.v[writer->column] - from);
         put_json(writer, value);
-    if (++writer->column == writer->key_end.n) {
-        hx_text_puts(text, csv ? "" : "}");
-        writer->column = 0;
-        writer->rows++;
     }
+    if (++writer->column < writer->key_end.n)
+        return;
+    if (writer->format != HX_FORMAT_CSV)
+        hx_text_putc(text, '}');
+    writer->column = 0;
+    writer->rows++;
 }
 
 void hx_row_writer_row(struct hx_row_writer *writer, const hx_rows *rows)
 {
-    for (size_t c = 0, n = hx_rows_columns(rows); c < n; c++)
+    for (size_t c = 0, n = writer->key_end.n; c < n; c++)
         hx_row_writer_value(writer, hx_rows_value(rows, c));
 }
 

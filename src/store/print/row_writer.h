@@ -8,8 +8,8 @@
 #include "base/vec.h"
 #include "store/query.h"
 
-/* Zero but for the first members to begin. The caller takes what is in `text` away when he wants,
- * and looks at its `failed`. */
+/* Zero to begin, but for the first two members. The caller takes away what is in `text` when it
+ * wants to, and looks at its `failed`. */
 struct hx_row_writer {
     enum hx_format format; /* not HX_FORMAT_TEXT: print.c lays that out */
     bool safe;             /* in JSON integers that a double cannot hold are strings */
