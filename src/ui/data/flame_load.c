@@ -2,40 +2,34 @@
 #include "ui/data/flame_load.h"
 
 #include "ui/app.h"
-#include "ui/list/tree.h"
 #include "ui/list/pane.h"
 
 #include <string.h>
 
 #define CALLERS 12 /* functions on the way to the node that are asked for */
 
-/* What nodes inherit, and what they have of it themselves. */
-static const struct {
-    const char *name;
-    enum hx_tree_column inherited, own;
-} figures[] = {
-#define FIGURE(name)                                                                               \
+#define FIGURE(name, what, brief, bytes)                                                           \
     {                                                                                              \
-        "inherited_" #name, HX_TREE_inherited_##name, HX_TREE_##name                               \
+        "inherited_" #name, #name, what, brief, HX_TREE_inherited_##name, HX_TREE_##name, bytes    \
     }
-    FIGURE(live_bytes),
-    FIGURE(alloc_bytes),
-    FIGURE(live_objects),
-    FIGURE(alloc_objects),
-#undef FIGURE
+const struct hx_flame_figure hx_flame_figures[HX_FLAME_FIGURES] = {
+    FIGURE(live_bytes, "live bytes", "live", true),
+    FIGURE(alloc_bytes, "allocated bytes", "allocated", true),
+    FIGURE(live_objects, "live objects", "objects", false),
+    FIGURE(alloc_objects, "allocated objects", "allocations", false),
 };
 
-static size_t figure_number(const char *sort)
+static const struct hx_flame_figure *find_figure(const char *column)
 {
-    size_t i = sizeof figures / sizeof *figures - 1;
-    while (i && (!sort || strcmp(figures[i].name, sort) != 0))
+    size_t i = HX_FLAME_FIGURES - 1;
+    while (i && (!column || strcmp(hx_flame_figures[i].column, column) != 0))
         i--;
-    return i;
+    return &hx_flame_figures[i];
 }
 
-const char *hx_flame_figure(const struct hx_pane *pane)
+const struct hx_flame_figure *hx_flame_figure(const struct hx_pane *pane)
 {
-    return figures[figure_number(pane->sort)].name;
+    return find_figure(pane->sort);
 }
 
 int hx_flame_columns(void)
@@ -62,15 +56,15 @@ static uint64_t value_at(const struct hx_table *rows, size_t row, enum hx_tree_c
     return value > 0 ? (uint64_t)value : 0;
 }
 
-static void make_nodes(const struct hx_table *rows, size_t figure, struct hx_flame *flame)
+static void make_nodes(const struct hx_table *rows, const struct hx_flame_figure *figure,
+                       struct hx_flame *flame)
 {
     uint32_t way[HX_FLAME_LEVELS] = {0}; /* the last node of each level */
     for (size_t i = 0; i < flame->n; i++) {
         int64_t depth = hx_tree_int(rows, i, HX_TREE_depth);
-        flame->node[i] =
-            (struct hx_flame_node){.parent = depth ? way[depth - 1] : 0,
-                                   .value = value_at(rows, i, figures[figure].inherited),
-                                   .own = value_at(rows, i, figures[figure].own)};
+        flame->node[i] = (struct hx_flame_node){.parent = depth ? way[depth - 1] : 0,
+                                                .value = value_at(rows, i, figure->inherited),
+                                                .own = value_at(rows, i, figure->itself)};
         way[depth] = (uint32_t)i;
     }
 }
@@ -91,7 +85,7 @@ static hx_error *make_flame(struct hx_pane *pane, const struct hx_tree_look *loo
         free_flame(flame);
         return hx_error_nomem();
     }
-    make_nodes(&pane->rows, figure_number(look->query.figure), flame);
+    make_nodes(&pane->rows, find_figure(look->query.figure), flame);
     free_flame(pane->data);
     pane->data = flame;
     pane->free_data = free_flame;
@@ -102,7 +96,7 @@ hx_error *hx_flame_fill(struct hx_ui *ui, struct hx_pane *pane)
 {
     struct hx_tree_look look = {.query = {.snapshot = pane->snapshot,
                                           .before = pane->other,
-                                          .figure = hx_flame_figure(pane),
+                                          .figure = hx_flame_figure(pane)->column,
                                           .sort = pane->sort,
                                           .ascending = pane->ascending},
                                 .node = pane->id ? pane->id : HX_TREE_TOP,

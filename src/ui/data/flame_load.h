@@ -3,7 +3,7 @@
 #define HX_UI_DATA_FLAME_LOAD_H
 
 #include "layout/flame.h"
-#include "ui/list/pane.h"
+#include "ui/list/tree.h"
 
 /* Levels that are loaded; what is deeper is shown by zooming into a block. */
 #define HX_FLAME_LEVELS 200
@@ -22,9 +22,19 @@ struct hx_flame {
     char *pattern; /* whose matches these are; NULL: not looked for yet */
 };
 
-/* The figure that widths are of: the column that the pane is sorted by when it is one that nodes
- * inherit, else the live bytes. */
-const char *hx_flame_figure(const struct hx_pane *pane);
+/* A figure that widths can be of: a column that nodes inherit, and what they have of it themselves.
+ */
+struct hx_flame_figure {
+    const char *column, *own;
+    const char *what, *brief; /* "live bytes", "live" */
+    enum hx_tree_column inherited, itself;
+    bool bytes;
+};
+#define HX_FLAME_FIGURES 4
+extern const struct hx_flame_figure hx_flame_figures[HX_FLAME_FIGURES];
+
+/* The one of a pane: the column that it is sorted by, else the live bytes. */
+const struct hx_flame_figure *hx_flame_figure(const struct hx_pane *pane);
 
 /* The screen's fill(): the tree below the pane's node (pane->id; 0: all), for the terminal's
  * width. Rows are those of tree.h in the order of the tree, their depth counted from that node, and

@@ -397,8 +397,8 @@ hx_error *hx_tree_fill(struct hx_ui *ui, struct hx_pane *pane)
     return error;
 }
 
-static hx_error *show_path(struct hx_ui *ui, const struct hx_screen *screen,
-                           const struct hx_tree_path *path)
+hx_error *hx_tree_show(struct hx_ui *ui, const struct hx_screen *screen,
+                       const struct hx_tree_path *path)
 {
     HX_TRY(hx_ui_show(ui, screen));
     struct hx_pane *pane = hx_ui_pane(ui);
@@ -410,13 +410,6 @@ static hx_error *show_path(struct hx_ui *ui, const struct hx_screen *screen,
     tree->go_to = path->id.n ? path->id.v[0] : 0;
     hx_pane_outdate(pane);
     return NULL;
-}
-
-hx_error *hx_tree_show(struct hx_ui *ui, const struct hx_screen *screen, struct hx_tree_path *path)
-{
-    hx_error *error = show_path(ui, screen, path);
-    hx_vec_free(&path->id);
-    return error;
 }
 
 /* --- the keys --- */

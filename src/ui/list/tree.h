@@ -49,9 +49,9 @@ hx_error *hx_tree_fill_look(struct hx_ui *ui, struct hx_pane *pane,
 /* The screen's fill(): all visible rows anew; what was unfolded stays so. */
 hx_error *hx_tree_fill(struct hx_ui *ui, struct hx_pane *pane);
 
-/* Shows another screen of the tree with the cursor on the first node of a path, whose others lead
- * to the top. Frees the path. */
-hx_error *hx_tree_show(struct hx_ui *ui, const struct hx_screen *screen, struct hx_tree_path *path);
+/* Shows another screen of the tree with the cursor on the first node of a path. */
+hx_error *hx_tree_show(struct hx_ui *ui, const struct hx_screen *screen,
+                       const struct hx_tree_path *path);
 
 /* + - * on a row. */
 hx_error *hx_tree_unfold(struct hx_ui *ui, struct hx_pane *pane, size_t row);

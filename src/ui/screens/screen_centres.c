@@ -66,7 +66,7 @@ static hx_error *show_view(struct hx_ui *ui, const struct hx_pane *pane)
     size_t row;
     hx_error *error = hx_pane_row(pane, &row) ? hx_tree_path_add(pane, row, &path) : NULL;
     if (!error)
-        return hx_tree_show(ui, &hx_screen_flame, &path);
+        error = hx_tree_show(ui, &hx_screen_flame, &path);
     hx_vec_free(&path.id);
     return error;
 }

@@ -9,7 +9,6 @@
 #include "ui/data/call_label.h"
 #include "ui/data/flame_load.h"
 #include "ui/list/matcher.h"
-#include "ui/list/tree.h"
 #include "ui/list/pane.h"
 
 #include <inttypes.h>
@@ -20,26 +19,7 @@
 
 /* --- the figures ----------------------------------------------------------------- */
 
-static const struct figure {
-    const char *column, *what, *own;
-    bool bytes;
-} figures[] = {
-    {"inherited_live_bytes", "live bytes", "live_bytes", true},
-    {"inherited_alloc_bytes", "allocated bytes", "alloc_bytes", true},
-    {"inherited_live_objects", "live objects", "live_objects", false},
-    {"inherited_alloc_objects", "allocated objects", "alloc_objects", false},
-};
-
-static const struct figure *flame_figure(const struct hx_pane *pane)
-{
-    const char *column = hx_flame_figure(pane);
-    size_t i = sizeof figures / sizeof *figures - 1;
-    while (i && strcmp(figures[i].column, column) != 0)
-        i--;
-    return &figures[i];
-}
-
-static void put_amount(const struct figure *figure, int64_t amount, struct hx_text *ret)
+static void put_amount(const struct hx_flame_figure *figure, int64_t amount, struct hx_text *ret)
 {
     char size[HX_HUMAN];
     uint64_t n = amount < 0 ? 0 - (uint64_t)amount : (uint64_t)amount;
@@ -54,7 +34,7 @@ static void put_value(const struct hx_pane *pane, size_t row, const char *column
 {
     const struct hx_cell *cell = hx_table_at(&pane->rows, row, column);
     if (cell->type == HX_VALUE_INT)
-        put_amount(flame_figure(pane), cell->i, ret);
+        put_amount(hx_flame_figure(pane), cell->i, ret);
     else
         hx_text_putc(ret, '-');
 }
@@ -167,7 +147,7 @@ static void put_block(const struct hx_ui *ui, const struct hx_pane *pane,
     int64_t more = hx_table_int(&pane->rows, i, "grown", 0);
     if (pane->other && more) {
         hx_text_puts(&grown, more > 0 ? "+" : "");
-        put_amount(flame_figure(pane), more, &grown);
+        put_amount(hx_flame_figure(pane), more, &grown);
         bool fits = hx_text_width(hx_text_str(&name)) + (int)grown.n + 2 <= width;
         hx_text_putn(ret, hx_text_str(&grown), fits ? grown.n : 1);
         hx_text_puts(ret, fits ? " " : "");
@@ -189,7 +169,7 @@ static void draw_rest(const struct hx_ui *ui, const struct hx_pane *pane,
     struct hx_text text = {0}, amount = {0};
     const char *dot = ui->term.utf8 ? "\u00b7" : ".";
     hx_text_puts(&text, dot);
-    put_amount(flame_figure(pane), (int64_t)block->rest, &amount);
+    put_amount(hx_flame_figure(pane), (int64_t)block->rest, &amount);
     if ((int)amount.n + 2 <= block->rest_width)
         hx_text_puts(&text, hx_text_str(&amount));
     for (int used = hx_text_width(hx_text_str(&text)); used < block->rest_width; used++)
@@ -289,7 +269,7 @@ static void add_frame_name(struct lines *lines, const struct hx_pane *pane, size
 static void add_shares(struct lines *lines, const struct hx_pane *pane,
                        const struct hx_flame *flame, size_t i)
 {
-    const struct figure *figure = flame_figure(pane);
+    const struct hx_flame_figure *figure = hx_flame_figure(pane);
     double value = (double)flame->node[i].value;
     struct hx_text part = {0};
     size_t parent;
@@ -323,14 +303,14 @@ static void add_shares(struct lines *lines, const struct hx_pane *pane,
 /* The other figures. */
 static void add_others(struct lines *lines, const struct hx_pane *pane, size_t i)
 {
-    static const char *const what[] = {"live", "allocated", "objects", "allocations"};
-    for (size_t k = 0; k < sizeof figures / sizeof *figures; k++) {
+    for (size_t k = 0; k < HX_FLAME_FIGURES; k++) {
+        const struct hx_flame_figure *figure = &hx_flame_figures[k];
+        const struct hx_cell *cell = hx_table_at(&pane->rows, i, figure->column);
         struct hx_text part = {0};
-        const struct hx_cell *cell = hx_table_at(&pane->rows, i, figures[k].column);
-        if (&figures[k] == flame_figure(pane) || cell->type != HX_VALUE_INT)
+        if (figure == hx_flame_figure(pane) || cell->type != HX_VALUE_INT)
             continue;
-        put_amount(&figures[k], cell->i, &part);
-        hx_text_putf(&part, " %s", what[k]);
+        put_amount(figure, cell->i, &part);
+        hx_text_putf(&part, " %s", figure->brief);
         add_line_part(lines, ", ", &part);
     }
 }
@@ -429,7 +409,7 @@ static hx_error *show_view(struct hx_ui *ui, const struct hx_pane *pane)
             error = hx_tree_path_add(from, row, &path);
     }
     if (!error)
-        return hx_tree_show(ui, &hx_screen_centres, &path);
+        error = hx_tree_show(ui, &hx_screen_centres, &path);
     hx_vec_free(&path.id);
     return error;
 }
@@ -456,7 +436,7 @@ static void put_callers(const struct hx_pane *pane, bool ascii, struct hx_text *
     }
 }
 
-static void put_search(const struct hx_flame *flame, const struct figure *figure,
+static void put_search(const struct hx_flame *flame, const struct hx_flame_figure *figure,
                        struct hx_text *ret)
 {
     uint64_t sum = flame->pattern ? sum_matches(flame) : 0;
@@ -472,7 +452,7 @@ static void put_search(const struct hx_flame *flame, const struct figure *figure
 static void flame_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     bool ascii = !ui->term.utf8;
-    const struct figure *figure = flame_figure(pane);
+    const struct hx_flame_figure *figure = hx_flame_figure(pane);
     struct hx_flame *flame = flame_of(pane);
     hx_text_putf(ret, "Flame of %s", figure->what);
     if (!flame)
@@ -543,7 +523,7 @@ static void lay_out_flame(const struct hx_ui *ui, struct hx_pane *pane, int widt
     if (flame && flame->columns != hx_flame_columns() && !pane->loading)
         pane->stale = true;
     if (pane->other)
-        pane->columns = flame_figure(pane)->bytes ? differences : differences_in_objects;
+        pane->columns = hx_flame_figure(pane)->bytes ? differences : differences_in_objects;
 }
 
 static const char *const key[] = {"ccs_id", NULL};
