@@ -203,8 +203,9 @@ def same_names_test(folder):
     _, samples = eventlog.hp(run.stdout)
     found = {count - 100: name for name, count in samples[0][1]}
     check(len(found) == len(names) and sum(n for _, n in samples[0][1]) == total, f"{found}")
-    check(found[1] == "a_b" and found[5] == "_JOB" and found[10] == "a_b#2" and found[11] == "12",
+    check(found[1] == "a_b" and found[5] == "_JOB" and found[10] == "a_b#2",
           f"names that could stay have changed: {found}")
+    check(found[11] == "_12", f"hp2ps reads {found[11]} as a number")
     check(b"cut: 2" in run.stderr, f"{run.stderr}")
     log = eventlog.Log(heapx("export", path, "eventlog", "--by", "type", "-o", "/dev/stdout").stdout)
     texts = {count - 100: name for name, count in log.samples[0].rows}

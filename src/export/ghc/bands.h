@@ -13,7 +13,7 @@
 
 /* What a name may be made of. Control characters and what is no UTF-8 are always escaped. */
 enum hx_band_form {
-    HX_BAND_WORD, /* no blanks, no keyword of .hp files: one word of a file of words */
+    HX_BAND_WORD, /* no blanks, no keyword of .hp files, no number: one word of a file of words */
     HX_BAND_TEXT,
 };
 

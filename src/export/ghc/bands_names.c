@@ -115,7 +115,8 @@ static void name_key(struct hx_bands *bands, const char *key, size_t n, bool *re
     hx_band_clean(text, bands->form, key, n);
     if (!text->n)
         hx_text_puts(text, "(empty)");
-    if (bands->form == HX_BAND_WORD && (text->s[0] == '"' || is_keyword(text->s))) {
+    if (bands->form == HX_BAND_WORD &&
+        (strchr("\"0123456789", text->s[0]) || is_keyword(text->s))) {
         hx_text_clear(&bands->scratch);
         hx_text_putf(&bands->scratch, "_%s", hx_text_str(text));
         hx_text_clear(text);
