@@ -20,9 +20,13 @@ void hx_census_label_sql(const struct hx_stored_census *census, const char *key,
 /* " WHERE ...": of a finished snapshot, or of all that are. */
 static void put_where(int64_t snapshot, const char *and, struct hx_text *sql)
 {
-    hx_text_puts(sql, " WHERE x.snapshot IN (SELECT snapshot FROM hx_snapshot)");
     if (snapshot)
-        hx_text_putf(sql, " AND x.snapshot = %" PRId64, snapshot);
+        hx_text_putf(
+            sql,
+            " WHERE x.snapshot = (SELECT snapshot FROM hx_snapshot WHERE snapshot = %" PRId64 ")",
+            snapshot);
+    else
+        hx_text_puts(sql, " WHERE x.snapshot IN (SELECT snapshot FROM hx_snapshot)");
     if (and)
         hx_text_putf(sql, " AND %s", and);
 }

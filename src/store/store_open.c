@@ -11,6 +11,7 @@
 #include "store/schema/schema.h"
 #include "store/file/sidecar.h"
 #include "store/store_private.h"
+#include "store/objects/sizes.h"
 #include "store/objects/vtab.h"
 
 #include <errno.h>
@@ -109,6 +110,7 @@ static hx_error *make_ready(hx_store *store, bool alone)
         HX_TRY(hx_db_exec(store->db, store->path, "PRAGMA locking_mode = EXCLUSIVE"));
     HX_TRY(hx_functions(store->db));
     HX_TRY(hx_object_tables(store->db, &store->blocks));
+    HX_TRY(hx_size_table(store->db, store->blocks));
     HX_TRY(hx_ccs_overlay_create(store->db, store->path, &store->overlay));
     HX_TRY(meet_schema(store));
     return hx_db_exec(store->db, store->path, "PRAGMA cache_size = -16384");
