@@ -438,6 +438,23 @@ const struct hx_stored_census hx_stored_censuses[] = {
         .ghc_option = "-hb",
         .ghc_number = HX_GHC_BIOGRAPHY,
     },
+    {
+        .name = "size",
+        .title = "size classes",
+        .total = "heap_bytes",
+        .table = "hx_size_sum", /* objects/sizes.h */
+        .key = "x.size",
+        .subset = HX_SUBSET_KEY,
+        .members = "bytes BETWEEN hx_size_least($text) AND hx_size_most($text)",
+        .of = " of size class ",
+        .objects_are = "hx_size_class(bytes) AS size",
+        .across = {{"size"}, "x.size AS size"},
+        .whole = true,
+        .heading = "Heap by size classes",
+        .missing = "No heap was found in any snapshot: screen 0 shows the resident memory.",
+        .formats = HX_CENSUS_SAMPLED | HX_CENSUS_DRAWN | HX_CENSUS_FLAT | HX_CENSUS_ASKED,
+        .ghc_number = HX_GHC_CLOSURES,
+    },
     {0},
 };
 
