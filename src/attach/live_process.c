@@ -418,9 +418,9 @@ static hx_error *fits_roughly(pid_t pid)
     struct hx_vitals vitals;
     hx_limits limits = {0};
     hx_error *err = hx_vitals_read(pid, 1u << HX_VITAL_ANON, &vitals);
-    bool known = !err && vitals.known[HX_VITAL_ANON];
+    bool is_known = !err && vitals.has[HX_VITAL_ANON];
     hx_error_free(err);
-    if (!known)
+    if (!is_known)
         return NULL;
     uint64_t bytes = (uint64_t)vitals.value[HX_VITAL_ANON];
     HX_TRY(hx_limits_find("", pid, &limits));

@@ -36,7 +36,7 @@ static const struct line {
 
 static void set_vital(struct hx_vitals *vitals, enum hx_vital vital, double value)
 {
-    vitals->known[vital] = true;
+    vitals->has[vital] = true;
     vitals->value[vital] = value;
 }
 

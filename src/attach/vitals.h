@@ -34,7 +34,7 @@ enum hx_vital {
 const char *hx_vital_name(enum hx_vital vital);
 
 struct hx_vitals {
-    bool known[HX_VITALS_N];
+    bool has[HX_VITALS_N];
     double value[HX_VITALS_N]; /* bytes are exact: they stay below 2^53 */
 };
 

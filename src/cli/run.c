@@ -405,7 +405,7 @@ static hx_error *start_program(struct run *run)
     HX_TRY(process_open(run, run->launched.pid, process));
     run->n = 1;
     plan_series(run, process);
-    process->series.look = poll_program;
+    process->series.poll = poll_program;
     process->series.interrupt = on_interrupt;
     if (!run->launched.preloaded)
         HX_TRY(hx_launched_hold(&run->launched));

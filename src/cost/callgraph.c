@@ -155,10 +155,11 @@ static hx_error *find_calls(struct making *making)
         if (!making->passed[i])
             continue;
         uint32_t caller = making->caller[i];
-        uint32_t asked = frame_has_centre(making, i) ? i : caller;
+        uint32_t charged = frame_has_centre(making, i) ? i : caller;
         if (is_something(&making->own[i]))
-            add_call_costs(&graph->functions.v[function_of(making, asked)].direct, &making->own[i]);
-        if (asked == i && i && caller)
+            add_call_costs(&graph->functions.v[function_of(making, charged)].direct,
+                           &making->own[i]);
+        if (charged == i && i && caller)
             HX_TRY(add_call(making, function_of(making, caller), function_of(making, i),
                             &making->sum[i]));
     }

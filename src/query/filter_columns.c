@@ -59,14 +59,14 @@ static hx_error *unknown_name(const struct hx_resolver *resolver, const struct h
     struct candidates all = {.schema = resolver->schema, .view = view, .views = is_view},
                       again = all;
     struct hx_text todo = {0}, of = {0};
-    const char *near = hx_nearest(name, next_candidate, &all), *known;
+    const char *near = hx_nearest(name, next_candidate, &all), *name_found;
     if (near)
         hx_text_putf(&todo, "did you mean %s? ", near);
     if (view && !is_view)
         hx_text_putf(&of, " of %.60s", view);
     hx_text_putf(&todo, "the %s%s are: ", is_view ? "views" : "columns", hx_text_str(&of));
-    for (size_t i = 0; (known = next_candidate(&again)); i++)
-        hx_text_putf(&todo, "%s%s", i ? ", " : "", known);
+    for (size_t i = 0; (name_found = next_candidate(&again)); i++)
+        hx_text_putf(&todo, "%s%s", i ? ", " : "", name_found);
     if (resolver->right_side && !view)
         hx_text_puts(&todo, " (a text stands in quotes)");
     hx_error *err = hx_lexer_error(resolver->lexer, token->at, token->n, hx_text_str(&todo),
@@ -99,9 +99,9 @@ static bool schema_has_view(const struct hx_filter_schema *schema, const char *v
 static hx_error *use_column(hx_filter *filter, const struct hx_filter_column *column, uint32_t *ret)
 {
     for (size_t i = 0; i < filter->columns.n; i++) {
-        const struct hx_filter_column *known = &filter->columns.v[i];
-        if (known->id == column->id && strcmp(known->name, column->name) == 0 &&
-            same_name(known->view, column->view)) {
+        const struct hx_filter_column *name_found = &filter->columns.v[i];
+        if (name_found->id == column->id && strcmp(name_found->name, column->name) == 0 &&
+            same_name(name_found->view, column->view)) {
             *ret = (uint32_t)i;
             return NULL;
         }

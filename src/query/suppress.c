@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LOST     (1u << HX_STATE_DEFINITE | 1u << HX_STATE_INDIRECT)
+#define LEAKED   (1u << HX_STATE_DEFINITE | 1u << HX_STATE_INDIRECT)
 #define POSSIBLE (1u << HX_STATE_POSSIBLE)
 #define REACHED  (1u << HX_STATE_REACHABLE | POSSIBLE)
 
 /* An object that may be taken out. */
-struct lost {
+struct candidate {
     uint32_t type, site; /* the number of them all: unknown */
     uint8_t state;
     hx_obj object;
@@ -28,12 +28,12 @@ struct work {
     struct hx_snapshot *snapshot;
     const struct hx_graph *graph;
     const struct hx_progress *progress;
-    struct hx_big lost_mem, owner_mem, places_mem, queue_mem, queued_mem;
-    struct lost *lost; /* sorted */
-    size_t n_lost;
-    uint32_t *owner;  /* for each object: the entry that takes it out, from 1; 0: none */
-    uint64_t *places; /* for each object: see above */
-    hx_obj *queue;    /* a ring of graph->n + 1 */
+    struct hx_big candidates_mem, owner_mem, positions_mem, queue_mem, queued_mem;
+    struct candidate *candidates; /* sorted */
+    size_t n_candidates;
+    uint32_t *owner;     /* for each object: the entry that takes it out, from 1; 0: none */
+    uint64_t *positions; /* for each object: see above */
+    hx_obj *queue;       /* a ring of graph->n + 1 */
     size_t head, tail;
     uint64_t *queued;    /* bit for each object */
     char *types, *sites; /* what an entry says of each: 0 not asked yet, 1 no, 2 yes */
@@ -41,9 +41,9 @@ struct work {
 
 static void deinit_suppressing(struct work *work)
 {
-    hx_big_free(&work->lost_mem);
+    hx_big_free(&work->candidates_mem);
     hx_big_free(&work->owner_mem);
-    hx_big_free(&work->places_mem);
+    hx_big_free(&work->positions_mem);
     hx_big_free(&work->queue_mem);
     hx_big_free(&work->queued_mem);
     free(work->types);
@@ -59,7 +59,7 @@ static inline bool is_in_states(const struct work *work, hx_obj object, unsigned
 
 static int compare_entries(const void *a, const void *b)
 {
-    const struct lost *x = a, *y = b;
+    const struct candidate *x = a, *y = b;
     if (x->type != y->type)
         return x->type < y->type ? -1 : 1;
     if (x->site != y->site)
@@ -74,19 +74,19 @@ static hx_error *find_leaked(struct work *work)
     const struct hx_graph *g = work->graph;
     uint32_t types = (uint32_t)work->snapshot->types.n, sites = (uint32_t)work->snapshot->sites.n;
     for (hx_obj i = 0; i < g->n; i++)
-        work->n_lost += is_in_states(work, i, LOST | POSSIBLE);
-    HX_TRY(hx_big_array(work->lost, work->n_lost));
+        work->n_candidates += is_in_states(work, i, LEAKED | POSSIBLE);
+    HX_TRY(hx_big_array(work->candidates, work->n_candidates));
     size_t n = 0;
     for (hx_obj i = 0; i < g->n; i++)
-        if (is_in_states(work, i, LOST | POSSIBLE))
-            work->lost[n++] = (struct lost){
+        if (is_in_states(work, i, LEAKED | POSSIBLE))
+            work->candidates[n++] = (struct candidate){
                 .type = g->type && g->type[i] < types ? g->type[i] : types,
                 .site = g->site && g->site[i] < sites ? g->site[i] : sites,
                 .state = g->state[i],
                 .object = i,
             };
     if (n)
-        qsort(work->lost, n, sizeof *work->lost, compare_entries);
+        qsort(work->candidates, n, sizeof *work->candidates, compare_entries);
     return NULL;
 }
 
@@ -94,7 +94,7 @@ static hx_error *reserve_suppressing(struct work *work)
 {
     size_t n = work->graph->n;
     HX_TRY(hx_big_array(work->owner, n));
-    HX_TRY(hx_big_array(work->places, n));
+    HX_TRY(hx_big_array(work->positions, n));
     HX_TRY(hx_big_array(work->queue, n + 1));
     HX_TRY(hx_big_array(work->queued, n / 64 + 1));
     work->types = malloc(work->snapshot->types.n + 1);
@@ -143,26 +143,26 @@ static const char *suppressed_type_name(const struct work *work, uint32_t type)
 static bool is_of_type(const struct work *work, const struct hx_suppress_entry *entry,
                        uint32_t type)
 {
-    char *known = &work->types[type];
+    char *cached = &work->types[type];
     if (!entry->type)
         return true;
-    if (!*known)
-        *known = glob_matches(entry->type, suppressed_type_name(work, type)) ? 2 : 1;
-    return *known == 2;
+    if (!*cached)
+        *cached = glob_matches(entry->type, suppressed_type_name(work, type)) ? 2 : 1;
+    return *cached == 2;
 }
 
 static bool is_of_site(const struct work *work, const struct hx_suppress_entry *entry,
                        uint32_t site)
 {
-    char *known = &work->sites[site];
+    char *cached = &work->sites[site];
     if (!entry->site)
         return true;
-    if (!*known)
-        *known = site < work->snapshot->sites.n &&
-                         glob_matches(entry->site, work->snapshot->sites.v[site].label)
-                     ? 2
-                     : 1;
-    return *known == 2;
+    if (!*cached)
+        *cached = site < work->snapshot->sites.n &&
+                          glob_matches(entry->site, work->snapshot->sites.v[site].label)
+                      ? 2
+                      : 1;
+    return *cached == 2;
 }
 
 /* --- chains ------------------------------------------------------------------------ */
@@ -175,24 +175,24 @@ struct chain {
 };
 
 /* A place before ... is one behind it, too. */
-static uint64_t past_any(const struct chain *chain, uint64_t places)
+static uint64_t past_any(const struct chain *chain, uint64_t positions)
 {
-    return places | (places & chain->any) << 1;
+    return positions | (positions & chain->any) << 1;
 }
 
 /* From the places before an element to those behind it. */
-static uint64_t step_chain_places(const struct chain *chain, uint64_t places, uint64_t element)
+static uint64_t step_chain(const struct chain *chain, uint64_t positions, uint64_t element)
 {
-    return past_any(chain, (places & chain->any) | (places & element) << 1);
+    return past_any(chain, (positions & chain->any) | (positions & element) << 1);
 }
 
-static uint64_t places_of(const struct hx_suppress_entry *entry, const char *name)
+static uint64_t positions_of(const struct hx_suppress_entry *entry, const char *name)
 {
-    uint64_t places = 0;
+    uint64_t positions = 0;
     for (size_t i = 0; i < entry->n_chain; i++)
         if (entry->chain[i] && glob_matches(entry->chain[i], name))
-            places |= (uint64_t)1 << i;
-    return places;
+            positions |= (uint64_t)1 << i;
+    return positions;
 }
 
 static hx_error *init_chain(const struct work *work, const struct hx_suppress_entry *entry,
@@ -205,21 +205,21 @@ static hx_error *init_chain(const struct work *work, const struct hx_suppress_en
         if (!entry->chain[i])
             ret->any |= (uint64_t)1 << i;
     for (size_t i = 0; i <= types; i++)
-        ret->of_type[i] = places_of(entry, suppressed_type_name(work, (uint32_t)i));
+        ret->of_type[i] = positions_of(entry, suppressed_type_name(work, (uint32_t)i));
     ret->begin = past_any(ret, 1);
     return NULL;
 }
 
 /* A chain that stands at these places comes to an object. */
-static void arrive(struct work *work, const struct chain *chain, uint64_t places, hx_obj object)
+static void arrive(struct work *work, const struct chain *chain, uint64_t positions, hx_obj object)
 {
     size_t types = work->snapshot->types.n;
     const uint32_t *type = work->graph->type;
     size_t number = type && type[object] < types ? type[object] : types;
-    uint64_t behind = step_chain_places(chain, places, chain->of_type[number]);
-    if (!(behind & ~work->places[object]))
+    uint64_t behind = step_chain(chain, positions, chain->of_type[number]);
+    if (!(behind & ~work->positions[object]))
         return;
-    work->places[object] |= behind;
+    work->positions[object] |= behind;
     push_object(work, object);
 }
 
@@ -241,9 +241,9 @@ static void begin_at_roots(struct work *work, const struct chain *chain)
                 char whole[512];
                 snprintf(whole, sizeof whole, "%s!%s", referrer->module ? referrer->module : "",
                          names[k]);
-                element |= places_of(chain->entry, names[k]) | places_of(chain->entry, whole);
+                element |= positions_of(chain->entry, names[k]) | positions_of(chain->entry, whole);
             }
-            behind = step_chain_places(chain, chain->begin, element);
+            behind = step_chain(chain, chain->begin, element);
         }
         if (behind)
             arrive(work, chain, behind, edge->target);
@@ -256,19 +256,19 @@ static hx_error *match_chain(struct work *work, const struct chain *chain)
     const struct hx_graph *g = work->graph;
     hx_obj object;
     forget_queue(work);
-    memset(work->places, 0, (size_t)g->n * sizeof *work->places);
-    for (size_t i = 0; i < work->n_lost; i++)
-        if (work->lost[i].state == HX_STATE_DEFINITE)
-            arrive(work, chain, chain->begin, work->lost[i].object);
+    memset(work->positions, 0, (size_t)g->n * sizeof *work->positions);
+    for (size_t i = 0; i < work->n_candidates; i++)
+        if (work->candidates[i].state == HX_STATE_DEFINITE)
+            arrive(work, chain, chain->begin, work->candidates[i].object);
     if (chain->entry->kinds & POSSIBLE)
         begin_at_roots(work, chain);
     for (uint64_t n = 0; pop_object(work, true, &object); n++) {
         if ((n & 0xffff) == 0 && hx_progress_cancelled(work->progress))
             return hx_error_cancelled("suppressions");
-        unsigned to = is_in_states(work, object, LOST) ? LOST : REACHED;
+        unsigned to = is_in_states(work, object, LEAKED) ? LEAKED : REACHED;
         for (hx_eidx e = g->fwd[object]; e < g->fwd[object + 1]; e++)
             if (is_in_states(work, hx_edge_target(g->edge[e]), to))
-                arrive(work, chain, work->places[object], hx_edge_target(g->edge[e]));
+                arrive(work, chain, work->positions[object], hx_edge_target(g->edge[e]));
     }
     return NULL;
 }
@@ -287,10 +287,10 @@ static hx_error *follow_chain(struct work *work, const struct hx_suppress_entry 
 /* The objects from `i` on that look the same. */
 static size_t count_equal_objects(const struct work *work, size_t i)
 {
-    const struct lost *first = &work->lost[i];
+    const struct candidate *first = &work->candidates[i];
     size_t end = i + 1;
-    while (end < work->n_lost && work->lost[end].type == first->type &&
-           work->lost[end].site == first->site && work->lost[end].state == first->state)
+    while (end < work->n_candidates && work->candidates[end].type == first->type &&
+           work->candidates[end].site == first->site && work->candidates[end].state == first->state)
         end++;
     return end;
 }
@@ -302,18 +302,18 @@ static hx_error *take_matches(struct work *work, uint32_t number)
     bool followed = entry->n_chain == 0;
     memset(work->types, 0, work->snapshot->types.n + 1);
     memset(work->sites, 0, work->snapshot->sites.n + 1);
-    for (size_t i = 0, end; i < work->n_lost; i = end) {
-        const struct lost *lost = &work->lost[i];
+    for (size_t i = 0, end; i < work->n_candidates; i = end) {
+        const struct candidate *candidate = &work->candidates[i];
         end = count_equal_objects(work, i);
-        if (!(entry->kinds >> lost->state & 1) || !is_of_type(work, entry, lost->type) ||
-            !is_of_site(work, entry, lost->site))
+        if (!(entry->kinds >> candidate->state & 1) || !is_of_type(work, entry, candidate->type) ||
+            !is_of_site(work, entry, candidate->site))
             continue;
         if (!followed)
             HX_TRY(follow_chain(work, entry));
         followed = true;
         for (size_t k = i; k < end; k++) {
-            hx_obj object = work->lost[k].object;
-            if (!work->owner[object] && (!entry->n_chain || work->places[object] & accepted))
+            hx_obj object = work->candidates[k].object;
+            if (!work->owner[object] && (!entry->n_chain || work->positions[object] & accepted))
                 work->owner[object] = number + 1;
         }
     }
@@ -326,9 +326,10 @@ static void begin_kept(struct work *work)
 {
     const struct hx_graph *g = work->graph;
     const struct hx_snapshot *s = work->snapshot;
-    for (size_t i = 0; i < work->n_lost; i++)
-        if (work->lost[i].state == HX_STATE_DEFINITE && !work->owner[work->lost[i].object])
-            push_object(work, work->lost[i].object);
+    for (size_t i = 0; i < work->n_candidates; i++)
+        if (work->candidates[i].state == HX_STATE_DEFINITE &&
+            !work->owner[work->candidates[i].object])
+            push_object(work, work->candidates[i].object);
     for (size_t i = 0; i < s->root_edges.n; i++) {
         hx_obj to = s->root_edges.v[i].target;
         if (is_in_states(work, to, POSSIBLE) && !work->owner[to] &&
@@ -351,20 +352,20 @@ static hx_error *take_held(struct work *work)
     hx_obj object;
     forget_queue(work);
     begin_kept(work);
-    for (int taken = 0; taken < 2; taken++) {
-        for (size_t i = 0; taken && i < work->n_lost; i++)
-            if (work->owner[work->lost[i].object])
-                push_object(work, work->lost[i].object);
+    for (int suppressed = 0; suppressed < 2; suppressed++) {
+        for (size_t i = 0; suppressed && i < work->n_candidates; i++)
+            if (work->owner[work->candidates[i].object])
+                push_object(work, work->candidates[i].object);
         for (uint64_t n = 0; pop_object(work, false, &object); n++) {
             if ((n & 0xffff) == 0 && hx_progress_cancelled(work->progress))
                 return hx_error_cancelled("suppressions");
-            unsigned to = is_in_states(work, object, LOST) ? LOST : POSSIBLE;
+            unsigned to = is_in_states(work, object, LEAKED) ? LEAKED : POSSIBLE;
             for (hx_eidx e = g->fwd[object]; e < g->fwd[object + 1]; e++) {
                 hx_obj target = hx_edge_target(g->edge[e]);
                 if (hx_bit(work->queued, target) || work->owner[target] ||
                     !is_in_states(work, target, to))
                     continue;
-                work->owner[target] = taken ? work->owner[object] : 0;
+                work->owner[target] = suppressed ? work->owner[object] : 0;
                 push_object(work, target);
             }
         }
@@ -379,8 +380,8 @@ static void count_suppressed(struct work *work)
     struct hx_suppress_entry *entries = work->list->entries.v;
     for (size_t i = 0; i < work->list->entries.n; i++)
         entries[i].bytes = entries[i].objects = 0;
-    for (size_t i = 0; i < work->n_lost; i++) {
-        hx_obj object = work->lost[i].object;
+    for (size_t i = 0; i < work->n_candidates; i++) {
+        hx_obj object = work->candidates[i].object;
         if (!work->owner[object])
             continue;
         entries[work->owner[object] - 1].bytes += work->graph->size[object];
@@ -430,11 +431,11 @@ static void take_out_suppressed(struct work *work, uint64_t *ret_bytes, uint64_t
         entry->suppression.bytes += entry->bytes;
         entry->suppression.objects += entry->objects;
     }
-    for (size_t i = 0; i < work->n_lost; i++) {
-        hx_obj object = work->lost[i].object;
+    for (size_t i = 0; i < work->n_candidates; i++) {
+        hx_obj object = work->candidates[i].object;
         if (!work->owner[object])
             continue;
-        if (is_in_states(work, object, LOST)) {
+        if (is_in_states(work, object, LEAKED)) {
             *ret_bytes += work->graph->size[object];
             ++*ret_objects;
         }
@@ -453,7 +454,7 @@ hx_error *hx_suppress(hx_suppressions *list, struct hx_snapshot *snapshot,
     if (!work.graph->n || !work.graph->state || !work.graph->fwd)
         return NULL;
     HX_TRY(find_leaked(&work));
-    if (!work.n_lost)
+    if (!work.n_candidates)
         return NULL;
     HX_TRY(reserve_suppressing(&work));
     HX_TRY(find_owners(&work));

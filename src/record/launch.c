@@ -445,7 +445,7 @@ static hx_error *make_environment(const struct hx_launched *launched,
 
 /* In the child: waits for the word to go, then becomes the program. */
 static _Noreturn void become(char *const *argv, const char *run, const char *preload, int go,
-                             int told)
+                             int status)
 {
     char word;
     if (run && (setenv(HX_RUN_ENV, run, 1) || setenv("LD_PRELOAD", preload, 1)))
@@ -459,7 +459,7 @@ static _Noreturn void become(char *const *argv, const char *run, const char *pre
     signal(SIGXFSZ, SIG_DFL);
     execvp(argv[0], argv);
     int err = errno;
-    if (write(told, &err, sizeof err) != sizeof err)
+    if (write(status, &err, sizeof err) != sizeof err)
         _exit(126);
     _exit(127);
 }
@@ -470,7 +470,7 @@ hx_error *hx_launch(char *const *argv, bool preload, const struct hx_record_opti
     struct hx_launched launched = {.folder_fd = -1, .go_fd = -1, .status_fd = -1};
     HX_FREE char *run = NULL, *libraries = NULL;
     hx_error *err = NULL;
-    int go[2], told[2];
+    int go[2], status[2];
     if (preload)
         err = hx_record_folder_make(&launched.folder);
     if (!err && preload)
@@ -479,7 +479,7 @@ hx_error *hx_launch(char *const *argv, bool preload, const struct hx_record_opti
         err = make_environment(&launched, options, &run, &libraries);
     if (!err && pipe2(go, O_CLOEXEC))
         err = hx_error_os(errno, argv[0], "pipe");
-    if (!err && pipe2(told, O_CLOEXEC)) {
+    if (!err && pipe2(status, O_CLOEXEC)) {
         err = hx_error_os(errno, argv[0], "pipe");
         close(go[0]);
         close(go[1]);
@@ -488,7 +488,7 @@ hx_error *hx_launch(char *const *argv, bool preload, const struct hx_record_opti
         err = hx_error_os(errno, argv[0], "fork");
         for (int i = 0; i < 2; i++) {
             close(go[i]);
-            close(told[i]);
+            close(status[i]);
         }
     }
     if (err) {
@@ -497,12 +497,12 @@ hx_error *hx_launch(char *const *argv, bool preload, const struct hx_record_opti
     }
     if (launched.pid == 0) {
         close(go[1]);
-        become(argv, run, libraries, go[0], told[1]);
+        become(argv, run, libraries, go[0], status[1]);
     }
     close(go[0]);
-    close(told[1]);
+    close(status[1]);
     launched.go_fd = go[1];
-    launched.status_fd = told[0];
+    launched.status_fd = status[0];
     launched.preloaded = preload;
     *ret = launched;
     return NULL;

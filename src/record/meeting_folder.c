@@ -32,19 +32,19 @@ static void write_reader_link(int folder_fd)
 
 hx_error *hx_record_folder_make(struct hx_folder *ret)
 {
-    const char *const places[] = {"/dev/shm", getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
+    const char *const parents[] = {"/dev/shm", getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
     hx_error *err = hx_error_os(ENOENT, "folder for the recording", "mkdtemp");
     /* memory first: a region in a real file system would be written to its disk. But that is better
      * than one in which there is no room (a container's /dev/shm). */
     for (int pass = 0; pass < 4; pass++)
-        for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        for (size_t i = 0; i < sizeof parents / sizeof *parents; i++) {
             bool in_memory = pass % 2 == 0, plenty = pass < 2;
             struct statfs fs;
-            if (!places[i] || statfs(places[i], &fs) != 0 ||
+            if (!parents[i] || statfs(parents[i], &fs) != 0 ||
                 (in_memory && fs.f_type != TMPFS_MAGIC) || (plenty && !has_plenty(&fs)))
                 continue;
             hx_error_free(err);
-            err = hx_folder_make(places[i], ret);
+            err = hx_folder_make(parents[i], ret);
             if (!err)
                 write_reader_link(ret->fd);
             if (!err || err->kind == HX_E_NOMEM)

@@ -13,7 +13,7 @@
 static const uint64_t nap_ns = 2000000;
 
 /* How long a snapshot waits for the pump: far longer than a round with a freeze takes. */
-static const uint64_t patience_ns = 60000000000;
+static const uint64_t poll_ns = 60000000000;
 
 struct hx_recorder {
     const struct hx_source *source;
@@ -94,14 +94,14 @@ static void *run_pump(void *argument)
 {
     struct hx_recorder *recorder = argument;
     hx_error *err = NULL;
-    uint64_t told = 0;
+    uint64_t published_ns = 0;
     while (!err && !atomic_load(&recorder->stop)) {
         bool idle = false;
         err = pump_once(recorder, &idle);
         uint64_t now = hx_now_ns();
-        if (now - told > 50000000 || err) {
+        if (now - published_ns > 50000000 || err) {
             publish_status(recorder);
-            told = now;
+            published_ns = now;
         }
         if (!err && idle && recorder->source->ended(recorder->state))
             break;
@@ -181,7 +181,7 @@ static hx_error *ended_early(struct hx_recorder *recorder)
 static hx_error *wait_for_frozen(struct hx_recorder *recorder, uint64_t stop_ns,
                                  struct hx_recording **ret)
 {
-    uint64_t end = hx_now_ns() + patience_ns;
+    uint64_t end = hx_now_ns() + poll_ns;
     struct timespec until = {.tv_sec = (time_t)(end / 1000000000),
                              .tv_nsec = (long)(end % 1000000000)};
     hx_error *err = NULL;

@@ -22,10 +22,10 @@ enum { NOTES_MAX = 20 };
 
 struct builder {
     struct hx_snapshot *snapshot;
-    uint32_t n;         /* roots that stay: what is behind them are old named ones */
-    uint32_t *by_name;  /* those, by name and number */
-    uint32_t *by_place; /* globals, by address */
-    uint32_t n_places;
+    uint32_t n;           /* roots that stay: what is behind them are old named ones */
+    uint32_t *by_name;    /* those, by name and number */
+    uint32_t *by_address; /* globals, by address */
+    uint32_t n_globals;
     /* the new set; rows[i] becomes root n + i, and so its edges say */
     HX_VEC(struct hx_named) named;
     HX_VEC(struct hx_root) rows;
@@ -38,7 +38,7 @@ struct builder {
 static void builder_deinit(struct builder *builder)
 {
     free(builder->by_name);
-    free(builder->by_place);
+    free(builder->by_address);
     for (size_t i = 0; i < builder->named.n; i++) {
         free(builder->named.v[i].name);
         free(builder->named.v[i].expr);
@@ -71,17 +71,17 @@ static hx_error *make_indexes(struct builder *builder)
 {
     const struct hx_root *roots = builder->snapshot->roots.v;
     builder->by_name = calloc((size_t)builder->n + 1, sizeof *builder->by_name);
-    builder->by_place = calloc((size_t)builder->n + 1, sizeof *builder->by_place);
-    HX_NEED(builder->by_name && builder->by_place);
+    builder->by_address = calloc((size_t)builder->n + 1, sizeof *builder->by_address);
+    HX_NEED(builder->by_name && builder->by_address);
     for (uint32_t i = 0; i < builder->n; i++) {
         builder->by_name[i] = i;
         if (roots[i].kind == HX_ROOT_GLOBAL)
-            builder->by_place[builder->n_places++] = i;
+            builder->by_address[builder->n_globals++] = i;
     }
     if (!builder->n)
         return NULL;
     qsort_r(builder->by_name, builder->n, sizeof(uint32_t), compare_row_names, (void *)roots);
-    qsort_r(builder->by_place, builder->n_places, sizeof(uint32_t), compare_root_addresses,
+    qsort_r(builder->by_address, builder->n_globals, sizeof(uint32_t), compare_root_addresses,
             (void *)roots);
     return NULL;
 }
@@ -98,11 +98,11 @@ static uint32_t global_at(const struct builder *builder, uint64_t addr)
 {
     const struct hx_root *roots = builder->snapshot->roots.v;
     uint32_t low =
-        HX_LOWER_BOUND(builder->n_places, i, roots[builder->by_place[i]].address <= addr);
+        HX_LOWER_BOUND(builder->n_globals, i, roots[builder->by_address[i]].address <= addr);
     if (!low)
         return UINT32_MAX;
-    const struct hx_root *root = &roots[builder->by_place[low - 1]];
-    return addr - root->address < root->size ? builder->by_place[low - 1] : UINT32_MAX;
+    const struct hx_root *root = &roots[builder->by_address[low - 1]];
+    return addr - root->address < root->size ? builder->by_address[low - 1] : UINT32_MAX;
 }
 
 /* --- rows of their own -------------------------------------------------------------------- */

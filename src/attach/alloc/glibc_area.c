@@ -300,13 +300,13 @@ static hx_error *scan_pages(struct hx_glibc_walk *walk, struct scan *scan)
             scan->next_area++;
         uint64_t room = scan->end - at, chunk, total = 0;
         if (scan->next_area < scan->n_known) {
-            const struct hx_glibc_area *known = &walk->areas.v[scan->next_area];
-            if (known->start <= at) {
-                at = known->end;
+            const struct hx_glibc_area *next = &walk->areas.v[scan->next_area];
+            if (next->start <= at) {
+                at = next->end;
                 continue;
             }
-            if (known->start - at < room)
-                room = known->start - at;
+            if (next->start - at < room)
+                room = next->start - at;
         }
         if (mmapped_at(&cursor, walk->layout, &scan->effort, at, room, &chunk, &total)) {
             HX_TRY(push_area(walk, (struct hx_glibc_area){.kind = HX_AREA_MMAPPED,

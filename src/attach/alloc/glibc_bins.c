@@ -45,12 +45,13 @@ static bool follow_bin(const struct hx_glibc_walk *walk, uint64_t bin, uint64_t 
 static uint64_t damaged_links(struct hx_glibc_walk *walk, const struct hx_glibc_arena *arena)
 {
     const struct hx_glibc_state_shape *shape = walk->glibc->main[arena->main].shape;
-    uint64_t n = 0, damaged = 0, place = 0;
+    uint64_t n = 0, damaged = 0, damaged_at = 0;
     for (unsigned i = 0; i < HX_GLIBC_BINS; i++) {
         uint64_t bin = hx_glibc_bin(shape, arena->addr, i);
-        if (!follow_bin(walk, bin, arena->sums.n + 1, &n, &place)) {
+        if (!follow_bin(walk, bin, arena->sums.n + 1, &n, &damaged_at)) {
             damaged++;
-            hx_snapshot_lose(walk->snapshot, "free heap blocks with damaged links", 1, 0, place);
+            hx_snapshot_lose(walk->snapshot, "free heap blocks with damaged links", 1, 0,
+                             damaged_at);
         }
     }
     return damaged;

@@ -197,13 +197,13 @@ static void hint_if_torn(struct emit *emit, uint64_t p, uint64_t n)
     else if (n && (n == arena->last_remainder || n == unsorted[0] || n == unsorted[1]))
         emit->walk->torn_hints++;
     /* The block before top can still have the size with which it was the top itself. */
-    uint64_t place[] = {p, n}, words[2];
+    uint64_t candidate[] = {p, n}, words[2];
     for (int i = 0; i < 2; i++) {
-        if (place[i] >= arena->top || !hx_chunk_header(&emit->cursor, place[i], words))
+        if (candidate[i] >= arena->top || !hx_chunk_header(&emit->cursor, candidate[i], words))
             continue;
         uint64_t size = words[1] & ~(uint64_t)HX_CHUNK_FLAGS;
-        if (size > arena->top - place[i] && size <= emit->rule.limit - place[i] &&
-            (place[i] + size) % HX_GLIBC_PAGE == 0)
+        if (size > arena->top - candidate[i] && size <= emit->rule.limit - candidate[i] &&
+            (candidate[i] + size) % HX_GLIBC_PAGE == 0)
             emit->walk->torn_hints++;
     }
 }

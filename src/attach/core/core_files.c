@@ -17,8 +17,8 @@
 
 /* What tells one build of a file from another. */
 struct identity {
-    bool known;   /* the first page of the file is there */
-    size_t bytes; /* of the build id; 0: it has none */
+    bool readable; /* the first page of the file is there */
+    size_t bytes;  /* of the build id; 0: it has none */
     uint8_t id[HX_CORE_BUILD_ID];
     uint8_t page[HX_CORE_PAGE];
 };
@@ -79,7 +79,7 @@ static void identify_memory(const hx_core *core, uint64_t base, struct identity 
     memset(ret, 0, sizeof *ret);
     if (!base || !hx_core_memory(core, base, ret->page, sizeof ret->page))
         return;
-    ret->known = true;
+    ret->readable = true;
     size_t n = hx_core_phdrs(core, base, phdr, &bias);
     for (size_t i = 0; i < n; i++)
         if (phdr[i].p_type == PT_NOTE &&
@@ -108,14 +108,14 @@ static bool identify_file(const char *path, struct identity *ret)
     memset(ret, 0, sizeof *ret);
     if (fd < 0)
         return false;
-    ret->known = pread(fd, ret->page, sizeof ret->page, 0) > 0;
+    ret->readable = pread(fd, ret->page, sizeof ret->page, 0) > 0;
     hx_error_free(hx_elf_each_note(fd, take_core_build_id, ret));
     return true;
 }
 
 static bool is_same_build(const struct identity *memory, const struct identity *file)
 {
-    if (!memory->known || !file->known || memory->bytes != file->bytes)
+    if (!memory->readable || !file->readable || memory->bytes != file->bytes)
         return false;
     return memory->bytes ? memcmp(memory->id, file->id, memory->bytes) == 0
                          : memcmp(memory->page, file->page, sizeof memory->page) == 0;
@@ -146,7 +146,7 @@ static hx_error *take_exe(const hx_core *core, struct hx_core_name *name,
     struct identity file;
     if (!identify_file(core->exe, &file))
         return hx_error_os(errno ? errno : ENOENT, core->exe, "open");
-    if (memory->known && !is_same_build(memory, &file))
+    if (memory->readable && !is_same_build(memory, &file))
         return hx_error_new(HX_E_USAGE, core->exe, "leave --exe out, or name the right one",
                             "is not the program of the core, which was %s: another build id",
                             name->path);

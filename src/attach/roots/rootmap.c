@@ -29,7 +29,7 @@ struct builder {
     hx_modules *modules;
     struct hx_stacks stacks;
     hx_ranges blocked; /* in order: segments and what the allocator excluded */
-    hx_ranges taken;   /* in order: blocked, dead and stack parts */
+    hx_ranges covered; /* in order: blocked, dead and stack parts */
     HX_VEC(struct data) data;
     size_t at_data;                 /* the data range that pieces have come to */
     const struct hx_symbol *symbol; /* its symbols from there on */
@@ -43,7 +43,7 @@ static void cleanup_builder(struct builder *builder)
 {
     hx_stacks_deinit(&builder->stacks);
     hx_vec_free(&builder->blocked);
-    hx_vec_free(&builder->taken);
+    hx_vec_free(&builder->covered);
     hx_vec_free(&builder->data);
 }
 
@@ -273,7 +273,7 @@ static hx_error *add_mapping_roots(struct builder *builder)
             continue;
         uint64_t at = mapping->start;
         struct hx_range piece;
-        while (hx_ranges_outside(&builder->taken, &cursor, &at, mapping->end, &piece))
+        while (hx_ranges_outside(&builder->covered, &cursor, &at, mapping->end, &piece))
             HX_TRY(add_piece(builder, mapping, piece));
     }
     return NULL;
@@ -331,15 +331,15 @@ static hx_error *collect_covered(struct builder *builder, const hx_ranges *exclu
         ok &= hx_ranges_add(&builder->blocked, excluded->v[i].start, excluded->v[i].end);
     hx_ranges_join(&builder->blocked);
     for (size_t i = 0; i < builder->blocked.n; i++)
-        ok &=
-            hx_ranges_add(&builder->taken, builder->blocked.v[i].start, builder->blocked.v[i].end);
+        ok &= hx_ranges_add(&builder->covered, builder->blocked.v[i].start,
+                            builder->blocked.v[i].end);
     for (size_t i = 0; i < builder->stacks.dead.n; i++)
-        ok &= hx_ranges_add(&builder->taken, builder->stacks.dead.v[i].start,
+        ok &= hx_ranges_add(&builder->covered, builder->stacks.dead.v[i].start,
                             builder->stacks.dead.v[i].end);
     for (size_t i = 0; i < builder->stacks.parts.n; i++)
-        ok &= hx_ranges_add(&builder->taken, builder->stacks.parts.v[i].start,
+        ok &= hx_ranges_add(&builder->covered, builder->stacks.parts.v[i].start,
                             builder->stacks.parts.v[i].end);
-    hx_ranges_join(&builder->taken);
+    hx_ranges_join(&builder->covered);
     return ok ? NULL : hx_error_nomem();
 }
 

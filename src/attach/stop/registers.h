@@ -38,15 +38,15 @@ enum hx_short_kind {
     HX_SHORT_RANDOM,      /* random bytes */
     HX_SHORT_COMPLETIONS, /* submitted, but did not wait; `done` is not known */
 };
-struct hx_short_answer {
+struct hx_short_result {
     enum hx_short_kind kind;
     const char *name;
     int fd;
-    uint64_t done, asked;
+    uint64_t done, requested;
 };
 
 /* For a thread that leaves a system call; false when it is none of those. */
-bool hx_arch_short_answer(pid_t pid, pid_t tid, struct hx_short_answer *ret);
+bool hx_arch_short_result(pid_t pid, pid_t tid, struct hx_short_result *ret);
 
 /* Has the kernel carry out the call that the thread leaves from its beginning. */
 void hx_arch_begin_again(pid_t tid);

@@ -53,10 +53,12 @@ static void take_part(const uint8_t *state, size_t bytes, const struct vector_pa
 static void take_vector(const uint8_t *state, size_t bytes, const size_t high_at[2],
                         struct hx_thread *ret)
 {
-    const struct vector_part parts[] = {{XMM_AT, 1, 0, 16, 0, 2},
-                                        {HEADER_END, YMM_HIGH, 0, 16, 2, 2},
-                                        {high_at[0], ZMM_HIGH, 0, 16, 4, 4},
-                                        {high_at[1], ZMM_16, 16, 16, 0, 8}};
+    const struct vector_part parts[] = {
+        {.at = XMM_AT, .component = 1, .n = 16, .words = 2},
+        {.at = HEADER_END, .component = YMM_HIGH, .n = 16, .word = 2, .words = 2},
+        {.at = high_at[0], .component = ZMM_HIGH, .n = 16, .word = 4, .words = 4},
+        {.at = high_at[1], .component = ZMM_16, .first = 16, .n = 16, .words = 8},
+    };
     uint64_t in_use = 0; /* what is not, is 0 */
     if (!ret->n_vector)
         memset(ret->vector, 0, sizeof ret->vector);
@@ -69,7 +71,7 @@ static void take_vector(const uint8_t *state, size_t bytes, const size_t high_at
             take_part(state, bytes, &parts[i], ret);
 }
 
-static size_t place_here(unsigned component)
+static size_t component_offset(unsigned component)
 {
     unsigned size = 0, at = 0, flags, unused;
     return __get_cpuid_count(0xd, component, &size, &at, &flags, &unused) ? at : 0;
@@ -81,7 +83,8 @@ static void read_vector(pid_t tid, struct hx_thread *ret)
     struct user_fpregs_struct old;
     struct iovec all = {.iov_base = state, .iov_len = sizeof state};
     if (ptrace(PTRACE_GETREGSET, tid, (void *)NT_X86_XSTATE, &all) == 0)
-        take_vector(state, all.iov_len, (size_t[]){place_here(ZMM_HIGH), place_here(ZMM_16)}, ret);
+        take_vector(state, all.iov_len,
+                    (size_t[]){component_offset(ZMM_HIGH), component_offset(ZMM_16)}, ret);
     else if (ptrace(PTRACE_GETFPREGS, tid, NULL, &old) == 0)
         take_vector((const uint8_t *)&old, sizeof old, (size_t[]){0, 0}, ret);
 }
@@ -168,12 +171,14 @@ bool hx_arch_restart_call(pid_t tid)
     long call = ptrace(PTRACE_PEEKUSER, tid, offsetof(struct user_regs_struct, orig_rax), NULL);
     if (errno || call < 0 || !answers_eintr((uint64_t)call))
         return false;
-    long answer = ptrace(PTRACE_PEEKUSER, tid, offsetof(struct user_regs_struct, rax), NULL);
-    if (errno || answer != -EINTR)
+    long result = ptrace(PTRACE_PEEKUSER, tid, offsetof(struct user_regs_struct, rax), NULL);
+    if (errno || result != -EINTR)
         return false;
     return ptrace(PTRACE_POKEUSER, tid, offsetof(struct user_regs_struct, rax),
                   (void *)(long)-RESTART_NO_HANDLER) == 0;
 }
+
+#define REGISTER(name) offsetof(struct user_regs_struct, name)
 
 /* Calls that move bytes, and how it is said how many. */
 enum length { IN_RSI, IN_RDX, IN_R10, VECTOR, HEADER, COMPLETIONS };
@@ -185,21 +190,44 @@ static const struct moving_call {
     size_t flags;          /* offset in user_regs_struct; 0: it has none */
     uint64_t least, never; /* flags that it must have, and must not have */
 } moving_calls[] = {
-    {SYS_write, "write", HX_SHORT_MOVED, IN_RDX, 0, 0, 0},
-    {SYS_writev, "writev", HX_SHORT_MOVED, VECTOR, 0, 0, 0},
-    {SYS_sendto, "send", HX_SHORT_MOVED, IN_RDX, offsetof(struct user_regs_struct, r10), 0,
-     MSG_DONTWAIT},
-    {SYS_sendmsg, "sendmsg", HX_SHORT_MOVED, HEADER, offsetof(struct user_regs_struct, rdx), 0,
-     MSG_DONTWAIT},
-    {SYS_sendfile, "sendfile", HX_SHORT_MOVED, IN_R10, 0, 0, 0},
-    {SYS_recvfrom, "recv", HX_SHORT_MOVED, IN_RDX, offsetof(struct user_regs_struct, r10),
-     MSG_WAITALL, MSG_DONTWAIT},
-    {SYS_recvmsg, "recvmsg", HX_SHORT_MOVED, HEADER, offsetof(struct user_regs_struct, rdx),
-     MSG_WAITALL, MSG_DONTWAIT},
-    {SYS_read, "read", HX_SHORT_READ, IN_RDX, 0, 0, 0},
-    {SYS_getrandom, "getrandom", HX_SHORT_RANDOM, IN_RSI, 0, 0, 0},
-    {SYS_io_uring_enter, "io_uring_enter", HX_SHORT_COMPLETIONS, COMPLETIONS,
-     offsetof(struct user_regs_struct, r10), 1 /* GETEVENTS */, 16 /* REGISTERED_RING */},
+    {.call = SYS_write, .name = "write", .kind = HX_SHORT_MOVED, .length = IN_RDX},
+    {.call = SYS_writev, .name = "writev", .kind = HX_SHORT_MOVED, .length = VECTOR},
+    {.call = SYS_sendto,
+     .name = "send",
+     .kind = HX_SHORT_MOVED,
+     .length = IN_RDX,
+     .flags = REGISTER(r10),
+     .never = MSG_DONTWAIT},
+    {.call = SYS_sendmsg,
+     .name = "sendmsg",
+     .kind = HX_SHORT_MOVED,
+     .length = HEADER,
+     .flags = REGISTER(rdx),
+     .never = MSG_DONTWAIT},
+    {.call = SYS_sendfile, .name = "sendfile", .kind = HX_SHORT_MOVED, .length = IN_R10},
+    {.call = SYS_recvfrom,
+     .name = "recv",
+     .kind = HX_SHORT_MOVED,
+     .length = IN_RDX,
+     .flags = REGISTER(r10),
+     .least = MSG_WAITALL,
+     .never = MSG_DONTWAIT},
+    {.call = SYS_recvmsg,
+     .name = "recvmsg",
+     .kind = HX_SHORT_MOVED,
+     .length = HEADER,
+     .flags = REGISTER(rdx),
+     .least = MSG_WAITALL,
+     .never = MSG_DONTWAIT},
+    {.call = SYS_read, .name = "read", .kind = HX_SHORT_READ, .length = IN_RDX},
+    {.call = SYS_getrandom, .name = "getrandom", .kind = HX_SHORT_RANDOM, .length = IN_RSI},
+    {.call = SYS_io_uring_enter,
+     .name = "io_uring_enter",
+     .kind = HX_SHORT_COMPLETIONS,
+     .length = COMPLETIONS,
+     .flags = REGISTER(r10),
+     .least = 1 /* GETEVENTS */,
+     .never = 16 /* REGISTERED_RING */},
 };
 
 static bool read_target(pid_t pid, uint64_t addr, void *dst, size_t bytes)
@@ -222,7 +250,7 @@ static uint64_t vector_bytes(pid_t pid, uint64_t addr, uint64_t n)
     return sum;
 }
 
-static uint64_t asked_for(pid_t pid, enum length length, const struct user_regs_struct *regs)
+static uint64_t requested_length(pid_t pid, enum length length, const struct user_regs_struct *regs)
 {
     struct msghdr header;
     switch (length) {
@@ -243,7 +271,7 @@ static uint64_t asked_for(pid_t pid, enum length length, const struct user_regs_
     return 0;
 }
 
-bool hx_arch_short_answer(pid_t pid, pid_t tid, struct hx_short_answer *ret)
+bool hx_arch_short_result(pid_t pid, pid_t tid, struct hx_short_result *ret)
 {
     struct user_regs_struct regs;
     if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0 || (int64_t)regs.rax <= 0)
@@ -253,10 +281,10 @@ bool hx_arch_short_answer(pid_t pid, pid_t tid, struct hx_short_answer *ret)
         if (call->call != regs.orig_rax)
             continue;
         uint64_t flags = call->flags ? *(uint64_t *)((char *)&regs + call->flags) : 0;
-        *ret = (struct hx_short_answer){call->kind, call->name, (int)regs.rdi, regs.rax,
-                                        asked_for(pid, call->length, &regs)};
+        *ret = (struct hx_short_result){call->kind, call->name, (int)regs.rdi, regs.rax,
+                                        requested_length(pid, call->length, &regs)};
         /* what io_uring_enter answers is how many it submitted */
-        bool is_short = call->length == COMPLETIONS ? ret->asked : ret->done < ret->asked;
+        bool is_short = call->length == COMPLETIONS ? ret->requested : ret->done < ret->requested;
         return is_short && (flags & call->least) == call->least && !(flags & call->never);
     }
     return false;
@@ -267,7 +295,7 @@ enum { RESTART = 512 };
 
 void hx_arch_begin_again(pid_t tid)
 {
-    ptrace(PTRACE_POKEUSER, tid, offsetof(struct user_regs_struct, rax), (void *)(long)-RESTART);
+    ptrace(PTRACE_POKEUSER, tid, REGISTER(rax), (void *)(long)-RESTART);
 }
 
 /* Which register holds the relative time limit, and in which form. */
@@ -276,13 +304,13 @@ static const struct timed_call {
     size_t limit; /* offset in user_regs_struct */
     bool in_ms;   /* an int of milliseconds, -1: none; else the address of a timespec */
 } timed_calls[] = {
-    {SYS_epoll_wait, offsetof(struct user_regs_struct, r10), true},
-    {SYS_epoll_pwait, offsetof(struct user_regs_struct, r10), true},
-    {SYS_epoll_pwait2, offsetof(struct user_regs_struct, r10), false},
-    {SYS_rt_sigtimedwait, offsetof(struct user_regs_struct, rdx), false},
-    {SYS_semtimedop, offsetof(struct user_regs_struct, r10), false},
-    {SYS_io_getevents, offsetof(struct user_regs_struct, r8), false},
-    {SYS_io_pgetevents, offsetof(struct user_regs_struct, r8), false},
+    {.call = SYS_epoll_wait, .limit = REGISTER(r10), .in_ms = true},
+    {.call = SYS_epoll_pwait, .limit = REGISTER(r10), .in_ms = true},
+    {.call = SYS_epoll_pwait2, .limit = REGISTER(r10)},
+    {.call = SYS_rt_sigtimedwait, .limit = REGISTER(rdx)},
+    {.call = SYS_semtimedop, .limit = REGISTER(r10)},
+    {.call = SYS_io_getevents, .limit = REGISTER(r8)},
+    {.call = SYS_io_pgetevents, .limit = REGISTER(r8)},
 };
 
 static const struct timed_call *timed_call(uint64_t call)

@@ -34,35 +34,35 @@ static uint64_t descriptor_number(const char *text, const char *name, int base)
 }
 
 /* Would it have waited for the rest? */
-static bool is_waiting_call(struct hx_short_answer *answer, const char *about)
+static bool is_waiting_call(struct hx_short_result *call, const char *about)
 {
     if (!about || descriptor_number(about, "flags", 8) & O_NONBLOCK)
         return false;
-    if (answer->kind != HX_SHORT_COMPLETIONS)
+    if (call->kind != HX_SHORT_COMPLETIONS)
         return true;
-    answer->done =
+    call->done =
         (uint32_t)(descriptor_number(about, "CqTail", 10) - descriptor_number(about, "CqHead", 10));
-    return answer->done < answer->asked;
+    return call->done < call->requested;
 }
 
 bool hx_short_call(pid_t pid, pid_t tid, struct hx_short_calls *calls)
 {
-    struct hx_short_answer answer;
-    if (!hx_arch_short_answer(pid, tid, &answer))
+    struct hx_short_result call;
+    if (!hx_arch_short_result(pid, tid, &call))
         return false;
-    if (answer.kind == HX_SHORT_RANDOM ||
-        (answer.kind == HX_SHORT_READ && is_random(pid, tid, answer.fd))) {
+    if (call.kind == HX_SHORT_RANDOM ||
+        (call.kind == HX_SHORT_READ && is_random(pid, tid, call.fd))) {
         hx_arch_begin_again(tid);
         return false;
     }
-    if (answer.kind == HX_SHORT_READ)
+    if (call.kind == HX_SHORT_READ)
         return false; /* as much as there was */
-    HX_FREE char *about = hx_proc_text("/proc/%d/task/%d/fdinfo/%d", pid, tid, answer.fd);
-    if (!is_waiting_call(&answer, about))
+    HX_FREE char *about = hx_proc_text("/proc/%d/task/%d/fdinfo/%d", pid, tid, call.fd);
+    if (!is_waiting_call(&call, about))
         return false;
     calls->n++;
     snprintf(calls->newest, sizeof calls->newest, "%s of thread %d (%" PRIu64 " of %" PRIu64 " %s)",
-             answer.name, tid, answer.done, answer.asked,
-             answer.kind == HX_SHORT_COMPLETIONS ? "completions" : "bytes");
+             call.name, tid, call.done, call.requested,
+             call.kind == HX_SHORT_COMPLETIONS ? "completions" : "bytes");
     return true;
 }

@@ -27,9 +27,9 @@ struct finder;
 
 struct worker {
     struct finder *finder;
-    struct hx_vtable *answer; /* SLOTS; address 0: free */
-    uint8_t *seen;            /* HX_CLASSES_MAX * 2 */
-    uint64_t unnamed;         /* objects of classes beyond HX_CLASSES_MAX */
+    struct hx_vtable *cache; /* SLOTS; address 0: free */
+    uint8_t *seen;           /* HX_CLASSES_MAX * 2 */
+    uint64_t unnamed;        /* objects of classes beyond HX_CLASSES_MAX */
 };
 
 struct finder {
@@ -49,13 +49,13 @@ struct finder {
 static const struct hx_vtable *find_vtable(struct worker *worker, uint64_t addr)
 {
     size_t slot = hx_classes_hash(addr, SLOTS);
-    struct hx_vtable *free_slot = &worker->answer[slot]; /* when all are taken: the first */
+    struct hx_vtable *free_slot = &worker->cache[slot]; /* when all are taken: the first */
     for (size_t i = 0; i < PROBES; i++) {
-        struct hx_vtable *answer = &worker->answer[(slot + i) & (SLOTS - 1)];
-        if (answer->addr == addr)
-            return answer;
-        if (!answer->addr) {
-            free_slot = answer;
+        struct hx_vtable *cache = &worker->cache[(slot + i) & (SLOTS - 1)];
+        if (cache->addr == addr)
+            return cache;
+        if (!cache->addr) {
+            free_slot = cache;
             break;
         }
     }
@@ -73,9 +73,9 @@ static uint32_t vtable_class(struct worker *worker, uint64_t word, int32_t *ret_
 {
     if (!is_candidate(worker->finder, word))
         return HX_NO_CLASS;
-    const struct hx_vtable *answer = find_vtable(worker, word);
-    *ret_top = answer->top;
-    return answer->class;
+    const struct hx_vtable *cache = find_vtable(worker, word);
+    *ret_top = cache->top;
+    return cache->class;
 }
 
 /* --- one object ------------------------------------------------------------------------ */
@@ -363,9 +363,9 @@ static hx_error *prepare_rtti(struct finder *finder)
     for (unsigned i = 0; i < finder->threads; i++) {
         struct worker *worker = &finder->worker[i];
         worker->finder = finder;
-        worker->answer = calloc(SLOTS, sizeof *worker->answer);
+        worker->cache = calloc(SLOTS, sizeof *worker->cache);
         worker->seen = calloc(HX_CLASSES_MAX, 2);
-        HX_NEED(worker->answer && worker->seen);
+        HX_NEED(worker->cache && worker->seen);
     }
     return hx_big_array(graph->type, graph->n);
 }
@@ -373,7 +373,7 @@ static hx_error *prepare_rtti(struct finder *finder)
 static void finish_rtti(struct finder *finder)
 {
     for (unsigned i = 0; finder->worker && i < finder->threads; i++) {
-        free(finder->worker[i].answer);
+        free(finder->worker[i].cache);
         free(finder->worker[i].seen);
     }
     free(finder->worker);

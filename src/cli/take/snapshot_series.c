@@ -13,7 +13,7 @@ enum { TRACED_RETRIES = 2 };
 static const uint64_t retry_ns = 50000000;
 
 /* How often something beside the clock is looked at. */
-static const uint64_t look_ns = 2000000;
+static const uint64_t poll_ns = 2000000;
 
 void hx_series_plan(const struct hx_args *args, bool ticks, struct hx_series *series)
 {
@@ -71,8 +71,8 @@ static bool can_leave_out(struct hx_series *series, const hx_error *err)
     if (err->kind == HX_E_CANCEL)
         return series->interrupt && series->interrupt(series);
     if (err->kind == HX_E_LIMIT) /* no room for it: who records goes on */
-        return series->look != NULL;
-    return err->kind == HX_E_BUSY && (!is_traced(err) || series->stored || series->look);
+        return series->poll != NULL;
+    return err->kind == HX_E_BUSY && (!is_traced(err) || series->stored || series->poll);
 }
 
 /* What one failure means for the rest of the series: NULL, go on. */
@@ -147,7 +147,7 @@ static bool show_recorder_progress(struct hx_series *series)
         return false;
     hx_recorder_status(series->session->recorder, &status);
     hx_progress_at(&series->console->progress, "recording", status.figures.events, 0);
-    return status.ended && series->last && !series->look;
+    return status.ended && series->last && !series->poll;
 }
 
 /* Waits for the deadline, and looks meanwhile. *ret_done: the series is at its end. */
@@ -155,8 +155,8 @@ static hx_error *wait_until(struct hx_series *series, uint64_t deadline_ns, bool
                             bool *ret_done)
 {
     *ret_gone = *ret_done = false;
-    bool idle = !series->look && !series->session->recorder;
-    uint64_t step = series->look ? look_ns : 50 * look_ns;
+    bool idle = !series->poll && !series->session->recorder;
+    uint64_t step = series->poll ? poll_ns : 50 * poll_ns;
     for (;;) {
         uint64_t now = hx_now_ns();
         uint64_t next = idle || deadline_ns < now + step ? deadline_ns : now + step;
@@ -171,8 +171,8 @@ static hx_error *wait_until(struct hx_series *series, uint64_t deadline_ns, bool
         *ret_gone = show_recorder_progress(series);
         if (*ret_gone)
             return NULL;
-        if (series->look)
-            HX_TRY(series->look(series, ret_done));
+        if (series->poll)
+            HX_TRY(series->poll(series, ret_done));
         if (*ret_done || hx_now_ns() >= deadline_ns)
             return NULL;
     }

@@ -17,7 +17,7 @@ struct hx_series {
     FILE *lines;  /* one line a snapshot goes there; NULL: nowhere */
 
     /* Is there something to do before the next tick? Asked every few milliseconds; NULL: never. */
-    hx_error *(*look)(struct hx_series *series, bool *ret_done);
+    hx_error *(*poll)(struct hx_series *series, bool *ret_done);
     /* The user interrupts. True: the series goes on all the same; NULL: it does not. */
     bool (*interrupt)(struct hx_series *series);
     void *context;

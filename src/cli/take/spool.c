@@ -202,9 +202,9 @@ hx_error *hx_spool_error(const struct hx_spool *spool, hx_error *error)
     if (!error || !error->what || strcmp(error->what, spool->path) != 0 ||
         spool->path == spool->name)
         return error;
-    hx_error *told = hx_error_new(error->kind, spool->name, error->todo, "%s", error->why);
-    if (told != hx_error_nomem())
-        told->os_errno = error->os_errno;
+    hx_error *named_error = hx_error_new(error->kind, spool->name, error->todo, "%s", error->why);
+    if (named_error != hx_error_nomem())
+        named_error->os_errno = error->os_errno;
     hx_error_free(error);
-    return told;
+    return named_error;
 }

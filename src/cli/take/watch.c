@@ -9,7 +9,7 @@
 
 enum { GROWTH = HX_VITALS_N, RATE, COLUMNS };
 
-static const uint64_t look_ns = 1000000000;
+static const uint64_t interval_ns = 1000000000;
 
 hx_error *hx_watch_init(const char *when, struct hx_watch *ret)
 {
@@ -23,7 +23,7 @@ hx_error *hx_watch_init(const char *when, struct hx_watch *ret)
             .class = HX_FILTER_NUMBER,
             .id = i,
         };
-    const struct hx_filter_schema schema = {columns, COLUMNS, NULL};
+    const struct hx_filter_schema schema = {.columns = columns, .n = COLUMNS};
     *ret = (struct hx_watch){0};
     HX_TRY(hx_where_word("--when", when, &schema, &ret->filter));
     size_t n = hx_filter_columns(ret->filter, &used);
@@ -56,8 +56,8 @@ static void compare_rss(struct hx_watch *watch)
 static struct hx_filter_value watch_operand(void *context, size_t id)
 {
     const struct hx_watch *watch = context;
-    bool known = watch->vitals.known[id < HX_VITALS_N ? id : HX_VITAL_RSS];
-    if (!known || (id == RATE && !watch->has_rate))
+    bool has = watch->vitals.has[id < HX_VITALS_N ? id : HX_VITAL_RSS];
+    if (!has || (id == RATE && !watch->has_rate))
         return (struct hx_filter_value){.type = HX_FILTER_NULL};
     return (struct hx_filter_value){.type = HX_FILTER_REAL,
                                     .real = id == GROWTH ? watch->growth
@@ -66,10 +66,10 @@ static struct hx_filter_value watch_operand(void *context, size_t id)
 }
 
 /* What can not be read at the first look cannot be later either. */
-static hx_error *check_known(const struct hx_watch *watch)
+static hx_error *check_readable(const struct hx_watch *watch)
 {
     for (int i = 0; i < HX_VITALS_N; i++)
-        if (watch->wanted >> i & 1 && !watch->vitals.known[i])
+        if (watch->wanted >> i & 1 && !watch->vitals.has[i])
             return hx_error_new(HX_E_ABSENT, "--when", "ask for another column",
                                 "%s cannot be read of this process",
                                 hx_vital_name((enum hx_vital)i));
@@ -91,7 +91,7 @@ static hx_error *poll_watch(struct hx_series *series, bool *ret_due)
         begin_anew(watch);
     HX_TRY(hx_vitals_read(series->session->pid, watch->wanted, &watch->vitals));
     if (!watch->began)
-        HX_TRY(check_known(watch));
+        HX_TRY(check_readable(watch));
     compare_rss(watch);
     watch->began = true;
     bool holds = hx_filter_holds(watch->filter, watch_operand, watch);
@@ -107,6 +107,6 @@ void hx_watch_plan(struct hx_watch *watch, const struct hx_args *args, struct hx
         return;
     series->watch = watch;
     series->when = poll_watch;
-    series->every_ns = args->every_ns ? args->every_ns : look_ns;
+    series->every_ns = args->every_ns ? args->every_ns : interval_ns;
     series->wanted = args->count ? args->count : 1;
 }

@@ -496,8 +496,8 @@ static __noinline u64 send_stack(struct hx_probe_scratch *s)
     if (!s)
         return 0;
     u64 key = (s->hash & (HX_PROBE_KEY_STACK - 1)) | HX_PROBE_KEY_STACK;
-    u64 slot = key & ((1 << HX_PROBE_KNOWN_LOG2) - 1);
-    if (shared.known[slot] == key || shared.known[slot ^ 1] == key)
+    u64 slot = key & ((1 << HX_PROBE_RECENT_LOG2) - 1);
+    if (shared.recent_keys[slot] == key || shared.recent_keys[slot ^ 1] == key)
         return key;
     struct hx_ev_stack *e = (void *)&s->record[4];
     u64 n = s->n;
@@ -510,9 +510,9 @@ static __noinline u64 send_stack(struct hx_probe_scratch *s)
     e->head = now(HX_EV_STACK);
     if (bpf_ringbuf_output(&ring, e, sizeof *e + n * 8, wakes()))
         return 0;
-    if (shared.known[slot] && (!shared.known[slot ^ 1] || key >> 40 & 1))
+    if (shared.recent_keys[slot] && (!shared.recent_keys[slot ^ 1] || key >> 40 & 1))
         slot ^= 1;
-    shared.known[slot] = key;
+    shared.recent_keys[slot] = key;
     return key;
 }
 

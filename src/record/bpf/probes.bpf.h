@@ -67,7 +67,7 @@ struct hx_probe_part {
 #define HX_PROBE_CACHE_LOG2  14
 #define HX_PROBE_GENERATIONS 2048
 
-#define HX_PROBE_KNOWN_LOG2 17 /* keys of stacks that were sent */
+#define HX_PROBE_RECENT_LOG2 17 /* keys of stacks that were sent */
 
 /* How often the probes ran, by processor; two may count on one, so a few get lost. */
 #define HX_PROBE_HITS 64
@@ -100,7 +100,7 @@ struct hx_probe_shared {
 
     struct hx_probe_part part[2][HX_PROBE_PARTS];
     HX_EV_U64 cache[1 << HX_PROBE_CACHE_LOG2];
-    HX_EV_U64 known[1 << HX_PROBE_KNOWN_LOG2];
+    HX_EV_U64 recent_keys[1 << HX_PROBE_RECENT_LOG2];
 };
 
 /* Keys of stacks fit into a frame's word behind its tag. */

@@ -126,7 +126,7 @@ static void forget_trial(struct hx_probe_kernel *kernel)
     shared->over = 0;
     memset(shared->hits, 0, sizeof shared->hits);
     memset(shared->cache, 0, sizeof shared->cache);
-    memset(shared->known, 0, sizeof shared->known);
+    memset(shared->recent_keys, 0, sizeof shared->recent_keys);
     atomic_store(kernel->consumed, atomic_load(kernel->produced));
 }
 

@@ -16,10 +16,10 @@
 
 /* A large heap takes its time, and others may be in front; but a heapx that is not at work is not
  * waited for. */
-#define PATIENCE_NS 600000000000ULL
-#define SILENCE_NS  1000000000ULL
+#define SNAPSHOT_TIMEOUT_NS 600000000000ULL
+#define SILENCE_NS          1000000000ULL
 
-static _Atomic bool asked;
+static _Atomic bool requested;
 
 /* Not a child between vfork and exec, which has the same memory. Cannot be known where system calls
  * are forbidden. */
@@ -32,7 +32,7 @@ void hx_ending_snapshot(int signal)
 {
     struct hx_region *region = hx_process.region;
     if (hx_mode() == HX_GATE_SHUT || !(hx_process.flags & HX_RUN_AT_EXIT) || !is_own_process() ||
-        atomic_exchange(&asked, true))
+        atomic_exchange(&requested, true))
         return;
     region->exit_tid = atomic_load(&hx_process.barred) ? (int32_t)hx_thread_state.tid
                                                        : (int32_t)HX_SYS(SYS_gettid, 0, 0, 0, 0);
@@ -40,7 +40,7 @@ void hx_ending_snapshot(int signal)
     hx_record_word(HX_EV_EXIT, (uint64_t)signal);
     atomic_store(&region->exit_requested, 1);
     hx_wake_reader();
-    hx_wait_for(&region->exit_done, 1, PATIENCE_NS, SILENCE_NS);
+    hx_wait_for(&region->exit_done, 1, SNAPSHOT_TIMEOUT_NS, SILENCE_NS);
 }
 
 /* --- by its own will ------------------------------------------------------------------------ */

@@ -51,8 +51,8 @@ static bool mappings_wanted(const char *name)
 
 static bool name_wanted(const char *name)
 {
-    bool known, wanted = hx_cxx_wanted(name, &known);
-    if (known)
+    bool is_operator, wanted = hx_cxx_wanted(name, &is_operator);
+    if (is_operator)
         return wanted;
     return mappings_wanted(name) && hx_real_next(name);
 }
@@ -166,9 +166,9 @@ HX_EXPORT int dlclose(void *handle)
         return real(handle);
     atomic_fetch_add(&region->generation, 1);
     hx_unwind_forget(hx_process.unwind);
-    uint32_t asked = atomic_fetch_add(&region->maps_requested, 1) + 1;
+    uint32_t request = atomic_fetch_add(&region->maps_requested, 1) + 1;
     hx_wake_reader();
-    hx_wait_for(&region->maps_done, asked, HX_RING_TIMEOUT_NS, HX_RING_TIMEOUT_NS);
+    hx_wait_for(&region->maps_done, request, HX_RING_TIMEOUT_NS, HX_RING_TIMEOUT_NS);
     int ret = real(handle);
     int saved = errno;
     hx_unwind_forget(hx_process.unwind);

@@ -161,13 +161,13 @@ static hx_error *region_place(struct hx_interned *interned, const struct hx_read
     union {
         struct hx_ev_centre event;
         char bytes[sizeof(struct hx_ev_centre) + HX_EV_CENTRE_TEXT];
-    } asked = {.event = {0}};
+    } read = {.event = {0}};
     if (find_interned_centre(interned, word, ret))
         return NULL;
-    if (source->centre && source->centre(source->context, word, &asked.event) &&
-        asked.event.n <= HX_EV_CENTRE_TEXT) {
-        asked.event.word = word;
-        HX_TRY(hx_interned_centre(interned, source, &asked.event));
+    if (source->centre && source->centre(source->context, word, &read.event) &&
+        read.event.n <= HX_EV_CENTRE_TEXT) {
+        read.event.word = word;
+        HX_TRY(hx_interned_centre(interned, source, &read.event));
         if (find_interned_centre(interned, word, ret))
             return NULL;
     }
@@ -195,7 +195,7 @@ hx_error *hx_interned_copy_lines(const struct hx_rec_place *from, struct hx_rec_
 
 /* --- stacks ---------------------------------------------------------------------- */
 
-static uint32_t known_stack(const struct hx_interned *interned, uint64_t key)
+static uint32_t find_known_stack(const struct hx_interned *interned, uint64_t key)
 {
     uint32_t stack = hx_interned_lookup(interned, key), number;
     if (stack != HX_NO_STACK || key < HX_INTERNED_DENSE)
@@ -213,7 +213,7 @@ static hx_error *deferred_place(struct hx_interned *interned, uint64_t key, bool
                                 uint32_t *ret)
 {
     struct hx_rec_place place = {
-        .file = HX_NO_FILE, .kind = HX_REC_DEFERRED, .stack = known_stack(interned, key)};
+        .file = HX_NO_FILE, .kind = HX_REC_DEFERRED, .stack = find_known_stack(interned, key)};
     bool added = false;
     if (*replaced ||
         (place.stack != HX_NO_STACK && interned->chain.v[place.stack] + 1 >= HX_INTERNED_CHAIN))
@@ -373,9 +373,9 @@ struct way {
         size_t looked; /* words of it that were looked at */
     } step[HX_INTERNED_CHAIN];
     size_t n;
-    size_t asked; /* stacks that the source was asked for */
+    size_t read; /* stacks that the source was asked for */
 };
-#define ASKED_MAX 1024 /* for one key: a stack may enter many others */
+#define READ_MAX 1024 /* for one key: a stack may enter many others */
 
 static bool is_on_way(const struct way *way, uint64_t key)
 {
@@ -393,7 +393,7 @@ static uint64_t next_entered(const struct hx_interned *interned, const struct wa
         uint64_t word = frame[i], key = HX_EV_VALUE(word);
         if (HX_EV_TAG(word) != HX_EV_DEFERRED || key < HX_EV_KEY_FIRST)
             continue;
-        if (known_stack(interned, key) != HX_NO_STACK)
+        if (find_known_stack(interned, key) != HX_NO_STACK)
             return 0;
         if (i < *looked || is_on_way(way, key))
             continue;
@@ -415,7 +415,7 @@ static hx_error *learn_stack(struct hx_interned *interned, const struct hx_reade
     while (way.n) {
         uint64_t on = way.step[way.n - 1].key, entered = 0;
         bool there = read_interned_stack(source, on, &frames);
-        if (there && way.n < HX_INTERNED_CHAIN && way.asked++ < ASKED_MAX)
+        if (there && way.n < HX_INTERNED_CHAIN && way.read++ < READ_MAX)
             entered =
                 next_entered(interned, &way, frames.word, frames.n, &way.step[way.n - 1].looked);
         if (entered) {
@@ -453,10 +453,10 @@ hx_error *hx_interned_add(struct hx_interned *interned, const struct hx_reader_s
 hx_error *hx_interned_find(struct hx_interned *interned, const struct hx_reader_source *source,
                            uint64_t key, uint32_t *ret)
 {
-    *ret = known_stack(interned, key);
+    *ret = find_known_stack(interned, key);
     if (*ret != HX_NO_STACK || key < HX_EV_KEY_FIRST)
         return NULL;
     HX_TRY(learn_stack(interned, source, key));
-    *ret = known_stack(interned, key);
+    *ret = find_known_stack(interned, key);
     return NULL;
 }

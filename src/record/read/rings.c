@@ -403,8 +403,8 @@ static hx_error *take_events(struct rings *rings, const struct hx_stop_mark *mar
     struct hx_region *region = rings->region;
     uint64_t now = hx_now_ns(), ticks, stop_ns;
     /* asking costs a system call: not each time while it writes */
-    bool asked = !rings->most_bytes || now - rings->looked_ns >= LOSSES_NS;
-    bool gone = asked ? process_has_ended(rings) : rings->gone;
+    bool due = !rings->most_bytes || now - rings->looked_ns >= LOSSES_NS;
+    bool gone = due ? process_has_ended(rings) : rings->gone;
     uint32_t maps_requested = atomic_load(&region->maps_requested);
     uint32_t generation = atomic_load(&region->generation);
     uint64_t until = ticks_now(rings);
@@ -544,14 +544,14 @@ static void rings_overhead(void *state, struct hx_record_overhead *ret)
 {
     struct rings *rings = state;
     const struct hx_region *region = rings->region;
-    struct hx_reader_figures known;
-    hx_reader_figures(rings->reader, &known);
+    struct hx_reader_figures figures;
+    hx_reader_figures(rings->reader, &figures);
     uint64_t ticks = rings->ticks1 - rings->ticks0, ns = rings->ns1 - rings->ns0;
     double tick = rings->clock_ns ? 1 : ticks ? (double)ns / (double)ticks : 0;
     double alloc = mean_ticks(&region->timed_alloc_ticks, &region->timed_allocs) * tick;
     double free_ = mean_ticks(&region->timed_free_ticks, &region->timed_frees) * tick;
     double waited = (double)atomic_load_explicit(&region->wait_ticks, memory_order_relaxed) * tick;
-    double spent = (double)known.allocs * alloc + (double)known.frees * free_ + waited;
+    double spent = (double)figures.allocs * alloc + (double)figures.frees * free_ + waited;
     if (!rings->gone)
         hx_proc_cpu_ns(rings->pid, &rings->program_ns);
     ret->pair_ns = alloc && free_ && !region->sample_bytes ? alloc + free_ : 0;
@@ -654,10 +654,10 @@ size_t hx_rings_list(int folder_fd, pid_t *ret, size_t max)
     for (struct dirent *entry; folder && n < max && (entry = readdir(folder));) {
         pid_t pid;
         unsigned long number;
-        bool known = !parse_region_name(entry->d_name, &pid, &number);
-        for (size_t i = 0; i < n && !known; i++)
-            known = ret[i] == pid;
-        if (!known)
+        bool figures = !parse_region_name(entry->d_name, &pid, &number);
+        for (size_t i = 0; i < n && !figures; i++)
+            figures = ret[i] == pid;
+        if (!figures)
             ret[n++] = pid;
     }
     return n;

@@ -74,8 +74,8 @@ struct span {
 
 /* What is known of a file, by its number. */
 struct file_info {
-    bool asked, has_cfi;
-    bool asked_allocator;
+    bool has_info, has_cfi;
+    bool has_allocator;
     struct hx_cfi cfi;
     HX_VEC(struct span) allocator;
 };
@@ -202,7 +202,7 @@ hx_error *hx_space_create_fixed(pid_t pid, hx_code *code, const struct hx_mappin
     return err;
 }
 
-static const struct hx_space_part *look_up_space_part(const hx_space *space, uint64_t pc)
+static const struct hx_space_part *mapped_part(const hx_space *space, uint64_t pc)
 {
     size_t low = HX_LOWER_BOUND(space->parts.n, i, space->parts.v[i].end <= pc);
     return low < space->parts.n && space->parts.v[low].start <= pc ? &space->parts.v[low] : NULL;
@@ -210,12 +210,12 @@ static const struct hx_space_part *look_up_space_part(const hx_space *space, uin
 
 const struct hx_space_part *hx_space_find(hx_space *space, uint64_t pc)
 {
-    const struct hx_space_part *part = look_up_space_part(space, pc);
+    const struct hx_space_part *part = mapped_part(space, pc);
     if (part || space->fixed || pc < 4096 || pc >> 63 ||
         hx_now_ns() - space->futile_ns < REFRESH_GAP_NS)
         return part;
     hx_error_free(hx_space_refresh(space)); /* without it, the address has no file */
-    part = look_up_space_part(space, pc);
+    part = mapped_part(space, pc);
     if (!part)
         space->futile_ns = hx_now_ns();
     return part;
@@ -242,9 +242,9 @@ static struct file_info *info_of(hx_space *space, uint32_t file)
         space->files.n = (size_t)file + 1;
     }
     struct file_info *info = &space->files.v[file];
-    if (info->asked)
+    if (info->has_info)
         return info;
-    info->asked = true;
+    info->has_info = true;
     info->has_cfi = hx_code_cfi(space->code, file, &info->cfi);
     return info;
 }
@@ -252,7 +252,7 @@ static struct file_info *info_of(hx_space *space, uint32_t file)
 /* Symbols take their time: they are looked at when something is placed, not for unwinding. */
 static void find_allocator(hx_space *space, uint32_t file, struct file_info *info)
 {
-    info->asked_allocator = true;
+    info->has_allocator = true;
     for (size_t i = 0; i < sizeof allocator_functions / sizeof *allocator_functions; i++) {
         uint64_t start, size;
         if (hx_code_function(space->code, file, allocator_functions[i], &start, &size) &&
@@ -288,7 +288,7 @@ static const struct hx_space_part *adjacent_data(const hx_space *space, uint64_t
 /* What was loaded from a file, code or data; the mappings are read again when it is nowhere. */
 static const struct hx_space_part *find_loaded(hx_space *space, uint64_t addr)
 {
-    const struct hx_space_part *part = look_up_space_part(space, addr);
+    const struct hx_space_part *part = mapped_part(space, addr);
     if (!part)
         part = adjacent_data(space, addr);
     if (!part)
@@ -306,7 +306,7 @@ void hx_space_locate(void *context, uint64_t pc, struct hx_location *ret)
     ret->file = part->file;
     ret->vaddr = pc - part->bias;
     struct file_info *info = info_of(space, ret->file);
-    if (info && !info->asked_allocator)
+    if (info && !info->has_allocator)
         find_allocator(space, ret->file, info);
     ret->allocator = info && in_allocator(info, ret->vaddr);
     ret->start = hx_code_is_start(space->code, ret->file, ret->vaddr);

@@ -41,14 +41,14 @@ struct pass {
     uint64_t *avoid; /* for each object: reached without meeting these groups */
     uint64_t *queued;
     hx_obj *queue;
-    size_t head, waiting, places;
+    size_t head, waiting, slots;
     struct hx_big avoid_mem, queued_mem, queue_mem;
 };
 
 static inline hx_obj in_queue(const struct pass *pass, size_t ahead)
 {
     size_t at = pass->head + ahead;
-    return pass->queue[at < pass->places ? at : at - pass->places];
+    return pass->queue[at < pass->slots ? at : at - pass->slots];
 }
 
 static inline void add_gain(struct pass *pass, hx_obj object, uint64_t avoid)
@@ -66,7 +66,7 @@ static inline void add_gain(struct pass *pass, hx_obj object, uint64_t avoid)
     if (!hx_bit_add(pass->queued, object))
         return;
     size_t at = pass->head + pass->waiting++;
-    pass->queue[at < pass->places ? at : at - pass->places] = object;
+    pass->queue[at < pass->slots ? at : at - pass->slots] = object;
 }
 
 /* What the next objects of the queue will need. */
@@ -97,7 +97,7 @@ static bool search_without_groups(struct pass *pass)
     for (uint64_t visits = 0; pass->waiting; visits++) {
         prefetch_group_queue(pass);
         hx_obj object = in_queue(pass, 0);
-        pass->head = pass->head + 1 < pass->places ? pass->head + 1 : 0;
+        pass->head = pass->head + 1 < pass->slots ? pass->head + 1 : 0;
         pass->waiting--;
         hx_bit_clear(pass->queued, object);
         uint64_t avoid = pass->avoid[object];
@@ -148,10 +148,10 @@ static hx_error *prepare_pass(struct pass *pass)
 {
     const struct plan *plan = pass->plan;
     const size_t n = plan->dominators->n;
-    pass->places = n + 1;
+    pass->slots = n + 1;
     HX_TRY(hx_big_array(pass->avoid, n));
     HX_TRY(hx_big_array(pass->queued, n / 64 + 1));
-    HX_TRY(hx_big_array(pass->queue, pass->places));
+    HX_TRY(hx_big_array(pass->queue, pass->slots));
     pass->slot = malloc(plan->result->n);
     HX_NEED(pass->slot);
     memset(pass->slot, NO_SLOT, plan->result->n);

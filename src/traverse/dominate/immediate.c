@@ -1,9 +1,9 @@
 /* immediate.c - semidominators, and from them immediate dominators. */
 #include "traverse/dominate/immediate.h"
 
-#define CHECK_MASK 0xffff  /* every so many nodes + 1 */
-#define GIVE_MASK  0xfffff /* every so many nodes + 1, when memory is given back */
-#define AHEAD      32      /* edges: how far ahead scattered reads are prefetched */
+#define CHECK_MASK   0xffff  /* every so many nodes + 1 */
+#define DISCARD_MASK 0xfffff /* every so many nodes + 1, when memory is given back */
+#define AHEAD        32      /* edges: how far ahead scattered reads are prefetched */
 
 static bool report_immediate(const struct hx_spanning *tree, const struct hx_progress *progress,
                              const char *stage, hx_node node, hx_node done)
@@ -46,20 +46,20 @@ static inline hx_node eval_semidominator(struct hx_node_pair *link, hx_node v, h
 
 /* What belongs to nodes from w on was used: gives it back while links come to be. `given` is
  * where the part begins that was given back before. */
-static void discard_pages(struct hx_spanning *tree, hx_node w, hx_node *given)
+static void discard_pages(struct hx_spanning *tree, hx_node w, hx_node *discarded_to)
 {
     hx_big_discard(&tree->late_mem, tree->first[w] * sizeof *tree->late,
-                   tree->first[*given] * sizeof *tree->late);
+                   tree->first[*discarded_to] * sizeof *tree->late);
     hx_big_discard(&tree->first_mem, ((size_t)w + 1) * sizeof *tree->first,
-                   (size_t)*given * sizeof *tree->first);
-    *given = w;
+                   (size_t)*discarded_to * sizeof *tree->first);
+    *discarded_to = w;
 }
 
 /* Makes `low` the semidominators. Uses `first` and `late` up. */
 static bool find_semidominators(struct hx_spanning *tree, const struct hx_progress *progress)
 {
     struct hx_node_pair *link = tree->pair;
-    hx_node given = tree->n;
+    hx_node discarded_to = tree->n;
     for (hx_node w = tree->n - 1; w > 0; w--) {
         hx_node semi = tree->low[w];
         for (hx_eidx i = tree->first[(size_t)w + 1]; i-- > tree->first[w];) {
@@ -72,8 +72,8 @@ static bool find_semidominators(struct hx_spanning *tree, const struct hx_progre
         link[w] = (struct hx_node_pair){tree->parent[w], semi};
         if (!report_immediate(tree, progress, "semidominators", w, tree->n - w))
             return false;
-        if ((w & GIVE_MASK) == 0)
-            discard_pages(tree, w, &given);
+        if ((w & DISCARD_MASK) == 0)
+            discard_pages(tree, w, &discarded_to);
     }
     return true;
 }

@@ -188,8 +188,8 @@ static hx_error *apply_scheme(struct work *work, const struct hx_scheme_options 
                               struct hx_scheme_rule *rule)
 {
     const struct hx_scheme_options none = {0};
-    const struct hx_scheme_options *asked = options ? options : &none;
-    HX_TRY(hx_patterns_create(asked->pattern, asked->n_patterns, &work->patterns));
+    const struct hx_scheme_options *given = options ? options : &none;
+    HX_TRY(hx_patterns_create(given->pattern, given->n_patterns, &work->patterns));
     HX_TRY(identify_roots(work));
     HX_TRY(identify_groups(work));
     sort_members(work);

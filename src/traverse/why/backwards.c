@@ -171,7 +171,7 @@ struct search {
     uint32_t *next; /* for each object seen: the one to go on with */
     struct hx_big next_mem;
     HX_VEC(struct rooted) rooted; /* by object */
-    uint32_t *met;                /* for each root: level + 1 at which it was met; 0: not yet */
+    uint32_t *reached_at;         /* for each root: level + 1 at which it was met; 0: not yet */
     HX_VEC(hx_obj) starts;        /* objects where a shortest chain begins */
 };
 
@@ -201,10 +201,10 @@ static hx_error *note_chain_start(struct search *search, hx_obj object, uint32_t
     bool begins = false;
     for (size_t i = first_rooted(search, object);
          i < search->rooted.n && search->rooted.v[i].object == object; i++) {
-        uint32_t *met = &search->met[search->rooted.v[i].root];
-        if (!*met)
-            *met = level + 1;
-        begins |= *met == level + 1;
+        uint32_t *reached_at = &search->reached_at[search->rooted.v[i].root];
+        if (!*reached_at)
+            *reached_at = level + 1;
+        begins |= *reached_at == level + 1;
     }
     return begins && !hx_vec_push(&search->starts, object) ? hx_error_nomem() : NULL;
 }
@@ -292,9 +292,9 @@ static hx_error *list_rooted_objects(struct search *search)
 static hx_error *choose_chains(struct search *search, hx_obj target)
 {
     search->rooted.n = search->starts.n = 0;
-    free(search->met);
-    search->met = calloc(search->snapshot->roots.n + 1, sizeof *search->met);
-    HX_NEED(search->met);
+    free(search->reached_at);
+    search->reached_at = calloc(search->snapshot->roots.n + 1, sizeof *search->reached_at);
+    HX_NEED(search->reached_at);
     HX_TRY(list_rooted_objects(search));
     HX_TRY(spread_backwards(search, target));
     memset(search->seen, 0, search->words * sizeof *search->seen); /* now: on a chain */
@@ -341,7 +341,7 @@ hx_error *hx_backwards_choose(const hx_backwards *b, const struct hx_snapshot *s
     hx_big_free(&search.next_mem);
     hx_vec_free(&search.rooted);
     hx_vec_free(&search.starts);
-    free(search.met);
+    free(search.reached_at);
     free(search.seen);
     if (err)
         free(search.chosen);

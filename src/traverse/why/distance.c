@@ -14,8 +14,8 @@ struct search {
     uint64_t *rooted; /* bit for each object: a root points to it */
     uint32_t *first;  /* for each such object: one of its root edges, + 1 */
     uint32_t *other;  /* for each root edge: another one to the same object, + 1; 0: no more */
-    uint64_t *met;    /* bit for each root: it points to an object that was visited */
-    uint64_t n_met, n_roots, objects_met;
+    uint64_t *root_reached; /* bit for each root: it points to an object that was visited */
+    uint64_t n_roots_reached, n_roots, rooted_objects;
     hx_obj *queue; /* visited objects, level by level */
     size_t n_queue;
     struct hx_big queue_mem, first_mem;
@@ -41,10 +41,10 @@ static void visit_sources(struct search *search, hx_obj object, uint32_t level)
     bool all = search->distance->follows == ALL_KINDS;
     for (hx_eidx r = graph->rev[object]; r < graph->rev[object + 1]; r++) {
         hx_obj source = graph->rev_source[r];
-        uint32_t known = plus_1[source];
-        if (known == 0 || known >> 31) {
+        uint32_t mark = plus_1[source];
+        if (mark == 0 || mark >> 31) {
             /* A source is read once for each level at most, however many edges it has. */
-            if (!all && known == (level | REFUSED))
+            if (!all && mark == (level | REFUSED))
                 continue;
             if (all || leads_to_level(search, source, level)) {
                 plus_1[source] = level + 1;
@@ -60,9 +60,9 @@ static void visit_sources(struct search *search, hx_obj object, uint32_t level)
 static void note_rooted_object(struct search *search, hx_obj object)
 {
     const struct hx_root_edge *edges = search->distance->snapshot->root_edges.v;
-    search->objects_met++;
+    search->rooted_objects++;
     for (uint32_t e = search->first[object]; e; e = search->other[e - 1]) {
-        search->n_met += hx_bit_add(search->met, edges[e - 1].root);
+        search->n_roots_reached += hx_bit_add(search->root_reached, edges[e - 1].root);
     }
 }
 
@@ -77,8 +77,8 @@ static hx_error *spread_distances(struct search *search, hx_obj target, size_t e
         for (size_t i = from; i < to; i++)
             if (hx_bit(search->rooted, search->queue[i]))
                 note_rooted_object(search, search->queue[i]);
-        if (search->n_met >= enough ||
-            (search->n_met == search->n_roots && search->objects_met >= enough))
+        if (search->n_roots_reached >= enough ||
+            (search->n_roots_reached == search->n_roots && search->rooted_objects >= enough))
             return NULL;
         for (size_t i = from; i < to; i++) {
             if (i + 8 < to)
@@ -119,8 +119,8 @@ static hx_error *prepare_distances(struct search *search)
     const struct hx_snapshot *snapshot = distance->snapshot;
     search->rooted = calloc((size_t)search->graph->n / 64 + 1, sizeof *search->rooted);
     search->other = calloc(snapshot->root_edges.n + 1, sizeof *search->other);
-    search->met = calloc(snapshot->roots.n / 64 + 1, sizeof *search->met);
-    HX_NEED(search->rooted && search->other && search->met);
+    search->root_reached = calloc(snapshot->roots.n / 64 + 1, sizeof *search->root_reached);
+    HX_NEED(search->rooted && search->other && search->root_reached);
     HX_TRY(hx_big_array(distance->plus_1, search->graph->n));
     HX_TRY(hx_big_array(search->queue, search->graph->n));
     HX_TRY(hx_big_array(search->first, search->graph->n));
@@ -140,7 +140,7 @@ hx_error *hx_distance_init(struct hx_distance *distance, const struct hx_snapsho
         err = spread_distances(&search, target, enough);
     free(search.rooted);
     free(search.other);
-    free(search.met);
+    free(search.root_reached);
     hx_big_free(&search.queue_mem);
     hx_big_free(&search.first_mem);
     if (err)

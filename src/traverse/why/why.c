@@ -488,7 +488,8 @@ hx_error *hx_why(const struct hx_snapshot *snapshot, hx_obj object,
                  struct hx_chains *ret)
 {
     const struct hx_graph *graph = &snapshot->graph;
-    const struct question question = {snapshot, object, *options, progress};
+    const struct question question = {
+        .snapshot = snapshot, .object = object, .options = *options, .progress = progress};
     struct hx_chains chains = {0};
     if (object >= graph->n)
         return hx_error_new(HX_E_ABSENT, "object", NULL, "there is no object %u", object);
