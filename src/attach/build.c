@@ -172,8 +172,8 @@ static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
 
 /* --- recording and roots --------------------------------------------------------------- */
 
-/* Who allocated, where somebody recorded it. That the recorder has ended is no reason to have no
- * heap. */
+/* Adds who allocated, if that is recorded. A recorder that has ended does not spoil the snapshot.
+ */
 static hx_error *join_recording(hx_attach *attach, struct hx_snapshot *snapshot,
                                 const struct hx_capture_options *options,
                                 const struct hx_progress *progress)

@@ -29,8 +29,8 @@ typedef HX_VEC(struct hx_limit) hx_limits;
 hx_error *hx_limits_find(const char *root, pid_t pid, hx_limits *ret);
 void hx_limits_deinit(hx_limits *limits);
 
-/* How many bytes can be had below the limit as of now, by a quick look where these are `enough`.
- * UINT64_MAX: cannot be told. */
+/* How many bytes are free below the limit now; a cheap lower bound where that is `enough`.
+ * UINT64_MAX: not known. */
 uint64_t hx_limit_left(const struct hx_limit *limit, uint64_t enough);
 
 /* What a capture will take. */

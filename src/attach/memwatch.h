@@ -1,8 +1,8 @@
-/* memwatch.h - heapx never costs anybody else his memory.
+/* memwatch.h - heapx never takes memory away from others.
  *
- * Volunteers for the kernel's choice when memory runs out, and watches how near the limits are
- * while a snapshot is made: where a limit is the target's too, or a whole cgroup ends together, the
- * choice may still fall on the target, and what is shared is given back too late.
+ * heapx makes itself the OOM killer's first choice. While a snapshot is made it also watches how
+ * near the limits are: when a limit is the target's, too, or a whole cgroup is killed together, the
+ * OOM killer may still choose the target, and shared memory is freed too late.
  */
 #ifndef HX_ATTACH_MEMWATCH_H
 #define HX_ATTACH_MEMWATCH_H
@@ -11,16 +11,16 @@
 
 #include <stdatomic.h>
 
-/* When memory runs out, the kernel shall end this process and its children, who only look on. Not
- * to be called before a program is started that shall not. */
+/* The OOM killer shall choose this process and its children. Not to be called before a program is
+ * started that shall not inherit that. */
 void hx_oom_volunteer(void);
 
-struct hx_memwatch; /* a thread that looks */
+struct hx_memwatch; /* a thread */
 
-/* From here on *exhausted turns true when less than the reserve is left below a limit of heapx, or
- * one that `need` concerns. Who sees it ends his work and gives his memory back; when even so
- * little is left that the kernel would end others, the process ends itself. Takes over and empties
- * `limits`. NULL when no thread can be made: then nobody looks. */
+/* *exhausted turns true when less than the reserve is left below a limit of heapx, or below one
+ * that `need` concerns. Work then stops and frees its memory. When so little is left that the
+ * kernel would kill others, the process ends itself. Takes over and empties `limits`. NULL when no
+ * thread can be made: then nothing is watched. */
 struct hx_memwatch *hx_memwatch_begin(hx_limits *limits, const struct hx_memory_need *need,
                                       atomic_bool *exhausted);
 

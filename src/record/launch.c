@@ -338,49 +338,49 @@ struct hx_launched_announcer {
     int keep_fd;           /* that one */
 };
 
-static void *greet_all(void *argument)
+static void *announce_to_all(void *argument)
 {
-    const struct hx_launched_announcer *greeter = argument;
-    struct pollfd end = {.fd = greeter->end_fd};
+    const struct hx_launched_announcer *announcer = argument;
+    struct pollfd end = {.fd = announcer->end_fd};
     while (poll(&end, 1, GREET_MS) <= 0)
-        each_region(greeter->folder_fd, announce_reader);
+        each_region(announcer->folder_fd, announce_reader);
     return NULL;
 }
 
 hx_error *hx_launched_announce(struct hx_launched *launched)
 {
-    struct hx_launched_announcer *greeter = calloc(1, sizeof *greeter);
+    struct hx_launched_announcer *announcer = calloc(1, sizeof *announcer);
     int ends[2];
-    HX_NEED(greeter);
+    HX_NEED(announcer);
     if (pipe2(ends, O_CLOEXEC) != 0) {
-        free(greeter);
+        free(announcer);
         return hx_error_os(errno, "recorder", "pipe");
     }
-    *greeter = (struct hx_launched_announcer){
+    *announcer = (struct hx_launched_announcer){
         .folder_fd = launched->folder_fd, .end_fd = ends[0], .keep_fd = ends[1]};
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for those who wait for them */
-    int failed = pthread_create(&greeter->thread, NULL, greet_all, greeter);
+    int failed = pthread_create(&announcer->thread, NULL, announce_to_all, announcer);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed) {
         close(ends[0]);
         close(ends[1]);
-        free(greeter);
+        free(announcer);
         return hx_error_os(failed, "recorder", "pthread_create");
     }
-    launched->greeter = greeter;
+    launched->announcer = announcer;
     return NULL;
 }
 
-static void end_greeter(struct hx_launched_announcer *greeter)
+static void end_announcer(struct hx_launched_announcer *announcer)
 {
-    if (!greeter)
+    if (!announcer)
         return;
-    close(greeter->keep_fd);
-    pthread_join(greeter->thread, NULL);
-    close(greeter->end_fd);
-    free(greeter);
+    close(announcer->keep_fd);
+    pthread_join(announcer->thread, NULL);
+    close(announcer->end_fd);
+    free(announcer);
 }
 
 size_t hx_launched_unrecorded(const struct hx_launched *launched, char *ret, size_t size)
@@ -404,7 +404,7 @@ size_t hx_launched_unrecorded(const struct hx_launched *launched, char *ret, siz
 
 void hx_launched_deinit(struct hx_launched *launched)
 {
-    end_greeter(launched->greeter);
+    end_announcer(launched->announcer);
     if (launched->go_fd >= 0)
         close(launched->go_fd);
     if (launched->status_fd >= 0)

@@ -20,7 +20,7 @@ struct hx_launched {
     int folder_fd;           /* the folder's; -1: none, it is not preloaded */
     int go_fd, status_fd;
     bool preloaded;
-    struct hx_launched_announcer *greeter; /* NULL: nobody greets */
+    struct hx_launched_announcer *announcer; /* NULL: none */
 };
 
 /* Whether a program can have the library: HX_E_LIMIT and why, when it is static, gains rights on
@@ -53,9 +53,8 @@ bool hx_launched_why(const struct hx_launched *launched, pid_t pid, char *ret, s
 /* Nobody will read the region of that process; it does not wait for anybody. */
 void hx_launched_refuse(const struct hx_launched *launched, pid_t pid);
 
-/* From now on processes whose regions nobody has opened yet are told that heapx lives and comes to
- * them; without that they wait no longer than a second. By a thread of its own, which
- * hx_launched_deinit() ends. */
+/* From now on a thread tells processes whose regions are not open yet that heapx is alive;
+ * otherwise they wait no longer than a second. hx_launched_deinit() ends the thread. */
 hx_error *hx_launched_announce(struct hx_launched *launched);
 
 /* How many processes have left such a sentence, and one of these. */
@@ -72,8 +71,8 @@ enum hx_launched_owner {
 };
 enum hx_launched_owner hx_launched_owner(const struct hx_launched *launched, pid_t pid);
 
-/* Lets go of the folder (regions that are mapped stay so): a process that waits to become the
- * program ends, one whose region nobody has opened waits for nobody. */
+/* Removes the folder; regions that are mapped stay so. A process that waits to become the program
+ * ends, and one whose region is not open stops waiting. */
 void hx_launched_deinit(struct hx_launched *launched);
 
 #endif

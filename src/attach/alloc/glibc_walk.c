@@ -68,8 +68,8 @@ static hx_error *put_segment(struct emit *emit, uint64_t start, uint64_t end)
     return hx_vec_push(&emit->snapshot->segments, segment) ? NULL : hx_error_nomem();
 }
 
-/* What lies between a damaged header and the next believable one is of nobody: no segment
- * covers it, so that it counts as a place that can hold pointers. */
+/* What lies between a damaged header and the next believable one belongs to no segment, so it is
+ * scanned as memory that can hold pointers. */
 static void lose_range(struct emit *emit, uint64_t start, uint64_t end)
 {
     struct hx_glibc_walk *walk = emit->walk;

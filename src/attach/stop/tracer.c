@@ -245,6 +245,29 @@ static void wait_for_sigchld(void)
     sigtimedwait(&set, NULL, &(struct timespec){.tv_nsec = 200000});
 }
 
+/* Threads that sleep in the kernel, or have exited, will not stop. */
+static hx_error *judge_running(struct hx_tracer *tracer, uint64_t waited)
+{
+    for (size_t i = 0; i < tracer->tracee.n; i++) {
+        struct hx_tracee *tracee = &tracer->tracee.v[i];
+        if (tracee->state != HX_TRACEE_SEIZED)
+            continue;
+        char what[32], state = hx_proc_state(tracer->pid, tracee->thread.tid);
+        snprintf(what, sizeof what, "PID %d", tracer->pid);
+        if (state == 'D') {
+            read_stuck_registers(tracer->pid, &tracee->thread);
+            tracee->state = HX_TRACEE_STUCK;
+        } else if (state == 0 || state == 'Z' || state == 'X') {
+            tracee->state = HX_TRACEE_GONE;
+        } else if (waited > stop_limit_ns) {
+            return hx_error_new(HX_E_BUSY, what, "try again when the machine is less busy",
+                                "thread %d (state %c) did not stop within %d s", tracee->thread.tid,
+                                state, (int)(stop_limit_ns / 1000000000));
+        }
+    }
+    return NULL;
+}
+
 /* Waits until no thread is in state SEIZED. */
 static hx_error *wait_all(struct hx_tracer *tracer)
 {
@@ -269,24 +292,7 @@ static hx_error *wait_all(struct hx_tracer *tracer)
         uint64_t waited = hx_now_ns() - begun;
         if (waited < stuck_after_ns)
             continue;
-        for (size_t i = 0; i < tracer->tracee.n; i++) {
-            struct hx_tracee *tracee = &tracer->tracee.v[i];
-            if (tracee->state != HX_TRACEE_SEIZED)
-                continue;
-            char state = hx_proc_state(tracer->pid, tracee->thread.tid);
-            if (state == 'D') {
-                read_stuck_registers(tracer->pid, &tracee->thread);
-                tracee->state = HX_TRACEE_STUCK;
-            } else if (state == 0 || state == 'Z' || state == 'X') {
-                tracee->state = HX_TRACEE_GONE;
-            } else if (waited > stop_limit_ns) {
-                char what[32];
-                snprintf(what, sizeof what, "PID %d", tracer->pid);
-                return hx_error_new(HX_E_BUSY, what, "try again when the machine is less busy",
-                                    "thread %d (state %c) did not stop within %d s",
-                                    tracee->thread.tid, state, (int)(stop_limit_ns / 1000000000));
-            }
-        }
+        HX_TRY(judge_running(tracer, waited));
     }
 }
 

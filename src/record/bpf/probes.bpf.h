@@ -63,7 +63,7 @@ struct hx_probe_part {
 #define HX_PROBE_ROWS_LOG2 10 /* rows in one element of their map */
 
 /* An address whose rule is known, in one word: address / 2^14 (33 bits), generation (11 bits),
- * rule (20 bits). Where in the array it lies tells the rest of the address. */
+ * rule (20 bits). Its index in the array gives the rest of the address. */
 #define HX_PROBE_CACHE_LOG2  14
 #define HX_PROBE_GENERATIONS 2048
 

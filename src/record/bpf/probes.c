@@ -309,7 +309,7 @@ static void probes_wait(void *state, uint64_t ns)
     struct timespec most = {.tv_sec = (time_t)(ns / 1000000000),
                             .tv_nsec = (long)(ns % 1000000000)};
     __atomic_store_n(&p->kernel.shared->asleep, 1, __ATOMIC_SEQ_CST);
-    /* edge-triggered: what lies in the ring already wakes nobody, but for the process's end */
+    /* edge-triggered: of what is there already only the process's end wakes */
     if (syscall(SYS_epoll_pwait2, p->epoll, &event, 1, &most, NULL, 0) < 0 && errno == ENOSYS)
         epoll_wait(p->epoll, &event, 1, (int)(ns / 1000000) + 1);
     __atomic_store_n(&p->kernel.shared->asleep, 0, __ATOMIC_RELAXED);
@@ -626,7 +626,7 @@ static hx_error *open_all(struct probes *p, const struct hx_record_options *opti
     HX_NEED(p->batch);
     hx_probe_cost_begin(&p->cost, p->pid);
     __atomic_store_n(&p->kernel.shared->armed, 1, __ATOMIC_SEQ_CST);
-    /* what was mapped since it was looked at told nobody */
+    /* mappings made since the last look caused no event */
     p->maps_changed = true;
     return hx_space_refresh(p->space);
 }

@@ -51,45 +51,27 @@ static void heed_limit(int resource, uint64_t bytes)
     errno = saved;
 }
 
-#define REAL(name)                                                                                 \
-    static __typeof__(&name) real;                                                                 \
-    if (!real)                                                                                     \
-        *(void **)&real = hx_real_next(#name);
+#define SETRLIMIT(name, limit_type)                                                                \
+    HX_EXPORT int name(__rlimit_resource_t resource, const limit_type *limit)                      \
+    {                                                                                              \
+        HX_REAL(name)                                                                              \
+        int ret = real(resource, limit);                                                           \
+        if (ret == 0)                                                                              \
+            heed_limit((int)resource, limit->rlim_cur);                                            \
+        return ret;                                                                                \
+    }
+SETRLIMIT(setrlimit, struct rlimit)
+SETRLIMIT(setrlimit64, struct rlimit64)
 
-HX_EXPORT int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
-{
-    REAL(setrlimit)
-    int ret = real(resource, limit);
-    if (ret == 0)
-        heed_limit((int)resource, limit->rlim_cur);
-    return ret;
-}
-
-HX_EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *limit)
-{
-    REAL(setrlimit64)
-    int ret = real(resource, limit);
-    if (ret == 0)
-        heed_limit((int)resource, limit->rlim_cur);
-    return ret;
-}
-
-HX_EXPORT int prlimit(pid_t pid, enum __rlimit_resource resource, const struct rlimit *limit,
-                      struct rlimit *old)
-{
-    REAL(prlimit)
-    int ret = real(pid, resource, limit, old);
-    if (ret == 0 && limit && (pid == 0 || pid == hx_process.pid))
-        heed_limit((int)resource, limit->rlim_cur);
-    return ret;
-}
-
-HX_EXPORT int prlimit64(pid_t pid, enum __rlimit_resource resource, const struct rlimit64 *limit,
-                        struct rlimit64 *old)
-{
-    REAL(prlimit64)
-    int ret = real(pid, resource, limit, old);
-    if (ret == 0 && limit && (pid == 0 || pid == hx_process.pid))
-        heed_limit((int)resource, limit->rlim_cur);
-    return ret;
-}
+#define PRLIMIT(name, limit_type)                                                                  \
+    HX_EXPORT int name(pid_t pid, enum __rlimit_resource resource, const limit_type *limit,        \
+                       limit_type *old)                                                            \
+    {                                                                                              \
+        HX_REAL(name)                                                                              \
+        int ret = real(pid, resource, limit, old);                                                 \
+        if (ret == 0 && limit && (pid == 0 || pid == hx_process.pid))                              \
+            heed_limit((int)resource, limit->rlim_cur);                                            \
+        return ret;                                                                                \
+    }
+PRLIMIT(prlimit, struct rlimit)
+PRLIMIT(prlimit64, struct rlimit64)

@@ -1,7 +1,7 @@
-/* exec.c - what is executed gets the library too, when the recorded process itself becomes another
- * program, and in children when these are recorded: also with an environment of its own making.
+/* exec.c - hands the library on to the program that is executed, whatever its environment: when the
+ * recorded process becomes another program, and in children if these are recorded.
  *
- * May run between vfork and exec, on the parent's memory: whatever is built lies on the stack.
+ * May run between vfork and exec, on the parent's memory: what is built lies on the stack.
  */
 #include "record/preload/preload.h"
 
@@ -88,32 +88,27 @@ static char *const *pass_on(char *const *env, struct passed *passed)
 #define PASS_ON(env, itself)                                                                       \
     pass_on((env), follows_exec(itself) ? __builtin_alloca(sizeof(struct passed)) : NULL)
 
-#define REAL(name)                                                                                 \
-    static __typeof__(&name) real;                                                                 \
-    if (!real)                                                                                     \
-        *(void **)&real = hx_real_next(#name);
-
 HX_EXPORT int execve(const char *path, char *const argv[], char *const env[])
 {
-    REAL(execve)
+    HX_REAL(execve)
     return real(path, argv, PASS_ON(env, true));
 }
 
 HX_EXPORT int execvpe(const char *file, char *const argv[], char *const env[])
 {
-    REAL(execvpe)
+    HX_REAL(execvpe)
     return real(file, argv, PASS_ON(env, true));
 }
 
 HX_EXPORT int fexecve(int fd, char *const argv[], char *const env[])
 {
-    REAL(fexecve)
+    HX_REAL(fexecve)
     return real(fd, argv, PASS_ON(env, true));
 }
 
 HX_EXPORT int execveat(int dir, const char *path, char *const argv[], char *const env[], int flags)
 {
-    REAL(execveat)
+    HX_REAL(execveat)
     return real(dir, path, argv, PASS_ON(env, true), flags);
 }
 
@@ -168,7 +163,7 @@ HX_EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path,
                           const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
                           char *const env[restrict])
 {
-    REAL(posix_spawn)
+    HX_REAL(posix_spawn)
     return real(pid, path, actions, attributes, argv, PASS_ON(env, false));
 }
 
@@ -177,6 +172,6 @@ HX_EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file,
                            const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
                            char *const env[restrict])
 {
-    REAL(posix_spawnp)
+    HX_REAL(posix_spawnp)
     return real(pid, file, actions, attributes, argv, PASS_ON(env, false));
 }

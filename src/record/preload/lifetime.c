@@ -179,11 +179,6 @@ HX_EXPORT int dlclose(void *handle)
 
 /* --- mappings ------------------------------------------------------------------------------- */
 
-#define REAL(name)                                                                                 \
-    static __typeof__(&name) real;                                                                 \
-    if (HX_RARELY(!real))                                                                          \
-        *(void **)&real = hx_real_next(#name);
-
 static bool maps_recorded(void)
 {
     return hx_process.flags & HX_RUN_MAPPINGS &&
@@ -200,7 +195,7 @@ static void record_map_change(void *p, size_t bytes, const struct hx_caller *cal
 #define RECORDED_MMAP(name, offset_type)                                                           \
     HX_EXPORT void *name(void *addr, size_t len, int prot, int flags, int fd, offset_type offset)  \
     {                                                                                              \
-        REAL(name)                                                                                 \
+        HX_REAL(name)                                                                              \
         if (!maps_recorded())                                                                      \
             return real(addr, len, prot, flags, fd, offset);                                       \
         struct hx_caller caller = HX_CALLER();                                                     \
@@ -213,7 +208,7 @@ RECORDED_MMAP(mmap64, off64_t)
 
 HX_EXPORT int munmap(void *addr, size_t len)
 {
-    REAL(munmap)
+    HX_REAL(munmap)
     if (maps_recorded() && len && !((uint64_t)addr & 4095) &&
         hx_frees(&hx_thread_state, addr, (uint64_t)__builtin_return_address(0)))
         hx_record_free((uint64_t)addr);

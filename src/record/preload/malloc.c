@@ -77,40 +77,33 @@ HX_EXPORT int posix_memalign(void **ret, size_t align, size_t bytes)
 
 /* --- free ----------------------------------------------------------------------------------- */
 
+#define RELEASE(call)                                                                              \
+    do {                                                                                           \
+        if (HX_RARELY(hx_in_arena(p)))                                                             \
+            return;                                                                                \
+        if (hx_frees(&hx_thread_state, p, (uint64_t)__builtin_return_address(0)))                  \
+            hx_record_free((uint64_t)p);                                                           \
+        call;                                                                                      \
+    } while (0)
+
 HX_EXPORT void free(void *p)
 {
-    if (HX_RARELY(hx_in_arena(p)))
-        return;
-    if (hx_frees(&hx_thread_state, p, (uint64_t)__builtin_return_address(0)))
-        hx_record_free((uint64_t)p);
-    hx_real.free(p);
+    RELEASE(hx_real.free(p));
 }
 
 HX_EXPORT void cfree(void *p)
 {
-    if (HX_RARELY(hx_in_arena(p)))
-        return;
-    if (hx_frees(&hx_thread_state, p, (uint64_t)__builtin_return_address(0)))
-        hx_record_free((uint64_t)p);
-    hx_real.cfree(p);
+    RELEASE(hx_real.cfree(p));
 }
 
 HX_EXPORT void free_sized(void *p, size_t bytes)
 {
-    if (HX_RARELY(hx_in_arena(p)))
-        return;
-    if (hx_frees(&hx_thread_state, p, (uint64_t)__builtin_return_address(0)))
-        hx_record_free((uint64_t)p);
-    hx_real.free_sized(p, bytes);
+    RELEASE(hx_real.free_sized(p, bytes));
 }
 
 HX_EXPORT void free_aligned_sized(void *p, size_t align, size_t bytes)
 {
-    if (HX_RARELY(hx_in_arena(p)))
-        return;
-    if (hx_frees(&hx_thread_state, p, (uint64_t)__builtin_return_address(0)))
-        hx_record_free((uint64_t)p);
-    hx_real.free_aligned_sized(p, align, bytes);
+    RELEASE(hx_real.free_aligned_sized(p, align, bytes));
 }
 
 HX_EXPORT size_t malloc_usable_size(void *p)

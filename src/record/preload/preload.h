@@ -48,8 +48,8 @@ static inline long hx_sys6(long nr, long a, long b, long c, long d, long e, long
 
 /* --- the process ---------------------------------------------------------------------------- */
 
-/* Is anything recorded, and how? The one word that each call looks at. It stands in a page that the
- * kernel clears in a child after fork, however that was made; so a child finds it 0. */
+/* Is anything recorded, and how? The one word that each call reads. Its page is MADV_WIPEONFORK,
+ * so a child finds 0 after any kind of fork. */
 enum hx_gate_mode {
     HX_GATE_SHUT = 0, /* not yet, not any more, or a child that has not looked yet */
     HX_GATE_ALL,      /* each allocation */
@@ -195,6 +195,12 @@ void hx_real_find(void);
 
 /* The next definition of a function behind this library; NULL: there is none. */
 void *hx_real_next(const char *name);
+
+/* In a wrapper: `real` is the function that it wraps. */
+#define HX_REAL(name)                                                                              \
+    static __typeof__(&name) real;                                                                 \
+    if (HX_RARELY(!real))                                                                          \
+        *(void **)&real = hx_real_next(#name);
 
 /* Makes functions of this library invisible to the loader from now on, those whose name wanted()
  * does not accept: what is looked up later is found as without it. */

@@ -317,8 +317,8 @@ void hx_region_drop(void)
     forget_page(process->ring, rings * sizeof *process->ring);
 }
 
-/* A signal handler has forked in the middle of an event. It ends in memory that nobody sees, and
- * nobody else takes. */
+/* A signal handler has forked in the middle of an event, which is completed in memory that nobody
+ * reads. */
 static void set_apart(const struct hx_thread_state *thread)
 {
     struct hx_process *process = &hx_process;

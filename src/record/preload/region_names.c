@@ -1,8 +1,8 @@
-/* region_names.c - the regions that a program marked, as numbers: each stands once in the shared
- * memory.
+/* region_names.c - numbers for the regions that a program marked: each is interned once in the
+ * shared memory.
  *
- * Lock-free, as the stacks are (unwind_intern.c): an entry is whole before its word stands in the
- * index, and who loses a race leaves an entry that nobody finds.
+ * Lock-free, as the stacks are (unwind_intern.c): an entry is complete before the index refers to
+ * it, and the loser of a race leaves an entry that is never found.
  */
 #include "record/preload/preload.h"
 

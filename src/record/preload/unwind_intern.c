@@ -1,8 +1,8 @@
 /* unwind_intern.c - whole stacks in the region: each is stored once and has a key.
  *
- * Lock-free. An entry is whole before its word stands in the index, so nobody waits for anybody. A
- * writer that loses a race, or ends or is interrupted for good in the middle, leaves an entry that
- * nobody finds.
+ * Lock-free. An entry is complete before the index refers to it, so no thread waits for another. A
+ * writer that loses a race, ends, or never returns from an interruption leaves an entry that is
+ * never found.
  *
  * The index has levels, each several times larger than the one before, of buckets of eight words. A
  * stack goes to the first level whose bucket for it has room; words are never removed, so it

@@ -226,7 +226,7 @@ struct hx_unwind_thread {
     uint64_t marked[HX_EV_FRAMES_MAX]; /* a stack with marks that is being made */
 };
 
-/* A stack that was taken anew, whatever is remembered: frame i is at mark[i].sp. Both lie in the
+/* A stack that was unwound without the memo: frame i is at mark[i].sp. Both lie in the
  * thread's memory until its next stack. */
 struct hx_walked {
     struct hx_call_stack stack;

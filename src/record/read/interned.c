@@ -153,8 +153,8 @@ hx_error *hx_interned_centre(struct hx_interned *interned, const struct hx_reade
                         (uint32_t)interned->centres.n - 1);
 }
 
-/* The place of a region's word; asks the source. Those that nobody knows have one place, and are
- * asked for again. */
+/* The place of a region's word, from the source if need be. Unknown regions share one place, and
+ * the source is asked again each time. */
 static hx_error *region_place(struct hx_interned *interned, const struct hx_reader_source *source,
                               uint64_t word, uint32_t *ret)
 {

@@ -1,5 +1,5 @@
-/* naming.c - the names in a recording: of files, of what lies at its places, and of types that are
- * as large as what was asked for. */
+/* naming.c - names in a recording: files, the functions and lines at its places, and types whose
+ * size was requested. */
 #include "record/launch.h"
 #include "record/read/space.h"
 

@@ -1,9 +1,9 @@
 /* rings.c - reads the rings of one process under `heapx run` into a reader.
  *
  * A round takes T, the time of now; then the heads of all rings; then all events before T. What
- * came before one of these events stands before the heads (event.h), so the round is the beginning
- * of a story, whatever the threads do meanwhile. Each piece is copied before it is looked at: the
- * program can write to all of the region at any time, and is not believed.
+ * came before one of these events stands before the heads (event.h), so the events of a round are a
+ * consistent prefix, whatever the threads do meanwhile. Each piece is copied before it is looked
+ * at: the program can write to all of the region at any time, and is not believed.
  */
 #include "base/proc.h"
 #include "record/guard.h"

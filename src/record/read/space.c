@@ -112,16 +112,20 @@ static hx_error *create_space(pid_t pid, hx_code *code, hx_space **ret)
     return NULL;
 }
 
-hx_error *hx_space_create(pid_t pid, hx_code *code, hx_space **ret)
+static hx_error *space_created(hx_space *space, hx_error *err, hx_space **ret)
 {
-    hx_space *space;
-    HX_TRY(create_space(pid, code, &space));
-    hx_error *err = hx_space_refresh(space);
     if (err)
         hx_space_destroy(space);
     else
         *ret = space;
     return err;
+}
+
+hx_error *hx_space_create(pid_t pid, hx_code *code, hx_space **ret)
+{
+    hx_space *space;
+    HX_TRY(create_space(pid, code, &space));
+    return space_created(space, hx_space_refresh(space), ret);
 }
 
 void hx_space_destroy(hx_space *space)
@@ -194,12 +198,7 @@ hx_error *hx_space_create_fixed(pid_t pid, hx_code *code, const struct hx_mappin
     hx_space *space;
     HX_TRY(create_space(pid, code, &space));
     space->fixed = true;
-    hx_error *err = take_mappings(space, mapping, n);
-    if (err)
-        hx_space_destroy(space);
-    else
-        *ret = space;
-    return err;
+    return space_created(space, take_mappings(space, mapping, n), ret);
 }
 
 static const struct hx_space_part *mapped_part(const hx_space *space, uint64_t pc)
@@ -358,8 +357,8 @@ static bool unwind_rule_at(hx_space *space, const struct hx_cfi_frame *frame,
     return (!info || !info->has_cfi) && frame->fp_known;
 }
 
-/* One step out. Who called what is no code (a function pointer that was NULL) is told by the word
- * that the call has left. */
+/* One step out. The caller of what is no code (a NULL function pointer) is the return address that
+ * the call has pushed. */
 static enum hx_step step_out(hx_space *space, struct hx_cfi_frame *frame,
                              bool (*read)(void *context, uint64_t addr, uint64_t *ret),
                              void *context)

@@ -1,7 +1,7 @@
-/* space.h - where the code of a recorded process lies now: from addresses to places in files.
+/* space.h - the code mappings of a recorded process: from addresses to locations in files.
  *
- * Reads /proc/PID/maps, keeps it, and reads it again when an address is in no mapping it knows (not
- * more often than that can help) or when told. Files are numbered by the hx_code of the recording.
+ * Keeps /proc/PID/maps, and reads it again on hx_space_refresh() or, at a limited rate, when an
+ * address is in no mapping. Files are numbered by the hx_code of the recording.
  */
 #ifndef HX_RECORD_READ_SPACE_H
 #define HX_RECORD_READ_SPACE_H
