@@ -67,7 +67,7 @@ static void test_colour(void **state)
     (void)state;
     unsigned seen = 0;
     for (int i = 0; i < 100; i++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "name_%d", i);
         unsigned colour = hx_flame_colour(name, 5);
         assert_true(colour < 5);
