@@ -268,9 +268,11 @@ static struct unit_random *dice;
 
 static FAR void wander(int depth);
 
-/* Functions with frames of different kinds and sizes. Each is one range of addresses. */
+/* Functions with frames of different kinds and sizes. Each is one range of addresses, and the
+ * linker knows where all of them end. */
+extern const char __stop_walk_code[];
 #define WALK(number, frame)                                                                        \
-    static FAR void walk_##number(int depth)                                                       \
+    static FAR __attribute__((section("walk_code"))) void walk_##number(int depth)                 \
     {                                                                                              \
         frame;                                                                                     \
         space[0] = 1;                                                                              \
@@ -306,15 +308,11 @@ static uint64_t walk_of(uint64_t pc)
 static void find_ends(void)
 {
     for (int i = 0; i < WALKS; i++) {
-        walk_end[i] = (uint64_t)walks[i] + 512;
+        walk_end[i] = (uint64_t)__stop_walk_code;
         for (int j = 0; j < WALKS; j++)
             if ((uint64_t)walks[j] > (uint64_t)walks[i] && (uint64_t)walks[j] < walk_end[i])
                 walk_end[i] = (uint64_t)walks[j];
     }
-    uint64_t other = (uint64_t)&wander;
-    for (int i = 0; i < WALKS; i++)
-        if (other > (uint64_t)walks[i] && other < walk_end[i])
-            walk_end[i] = other;
 }
 
 static void compare(uint64_t key)
