@@ -255,4 +255,4 @@ def nginx(folder):
 
 
 if __name__ == "__main__":
-    sys.exit(live.main(python, python_malloc, sqlite, git, vim, nginx, long=(git,)))
+    sys.exit(live.main(python, python_malloc, sqlite, git, vim, nginx, nightly=(git,)))

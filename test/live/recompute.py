@@ -168,4 +168,4 @@ def sqlite(folder):
 
 
 if __name__ == "__main__":
-    live.main(demo, python, sqlite, long=(python,))
+    live.main(demo, python, sqlite, nightly=(python,))

@@ -301,4 +301,4 @@ def oracle(folder):
 
 
 if __name__ == "__main__":
-    live.main(oracle, redis, redis_libc, python, long=(python,))
+    live.main(oracle, redis, redis_libc, python, nightly=(python,))
