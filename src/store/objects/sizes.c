@@ -135,21 +135,8 @@ struct cursor {
     struct class_sum sum[HX_SIZES];
 };
 
-static int fail(sqlite3_vtab *vtab, hx_error *err)
-{
-    char line[512];
-    int code = err->kind == HX_E_NOMEM    ? SQLITE_NOMEM
-               : err->kind == HX_E_CANCEL ? SQLITE_INTERRUPT
-                                          : SQLITE_ERROR;
-    hx_error_line(err, line, sizeof line);
-    sqlite3_free(vtab->zErrMsg);
-    vtab->zErrMsg = sqlite3_mprintf("%s", line);
-    hx_error_free(err);
-    return code;
-}
-
-static int size_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
-                        sqlite3_vtab **ret, char **error)
+static int table_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
+                         sqlite3_vtab **ret, char **error)
 {
     (void)argc, (void)argv, (void)error;
     int code = sqlite3_declare_vtab(
@@ -167,7 +154,7 @@ static int size_connect(sqlite3 *db, void *aux, int argc, const char *const *arg
     return SQLITE_OK;
 }
 
-static int size_disconnect(sqlite3_vtab *vtab)
+static int table_disconnect(sqlite3_vtab *vtab)
 {
     hx_blocks_unref(((struct instance *)vtab)->blocks);
     free(vtab);
@@ -175,7 +162,7 @@ static int size_disconnect(sqlite3_vtab *vtab)
 }
 
 /* One snapshot, or all of them. */
-static int size_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
+static int table_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
 {
     (void)vtab;
     info->estimatedCost = 1e6;
@@ -193,7 +180,7 @@ static int size_best_index(sqlite3_vtab *vtab, sqlite3_index_info *info)
     return SQLITE_OK;
 }
 
-static int size_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret)
+static int cursor_open(sqlite3_vtab *vtab, sqlite3_vtab_cursor **ret)
 {
     (void)vtab;
     struct cursor *cursor = calloc(1, sizeof *cursor);
@@ -209,7 +196,7 @@ static void end_snapshots(struct cursor *cursor)
     cursor->snapshots = NULL;
 }
 
-static int size_close(sqlite3_vtab_cursor *base)
+static int cursor_close(sqlite3_vtab_cursor *base)
 {
     end_snapshots((struct cursor *)base);
     free(base);
@@ -217,7 +204,7 @@ static int size_close(sqlite3_vtab_cursor *base)
 }
 
 /* The next class that has objects, if need be in the next snapshot. */
-static int size_next(sqlite3_vtab_cursor *base)
+static int cursor_next(sqlite3_vtab_cursor *base)
 {
     struct cursor *cursor = (struct cursor *)base;
     struct instance *instance = (struct instance *)base->pVtab;
@@ -234,13 +221,13 @@ static int size_next(sqlite3_vtab_cursor *base)
         cursor->snapshot = sqlite3_column_int64(cursor->snapshots, 0);
         hx_error *err = count_snapshot(instance->blocks, cursor->snapshot, cursor->sum);
         if (err)
-            return fail(base->pVtab, err);
+            return hx_db_table_error(base->pVtab, err, SQLITE_ERROR);
         cursor->number = UINT32_MAX; /* before the first */
     }
 }
 
-static int size_filter(sqlite3_vtab_cursor *base, int number, const char *name, int n,
-                       sqlite3_value **argv)
+static int cursor_filter(sqlite3_vtab_cursor *base, int number, const char *name, int n,
+                         sqlite3_value **argv)
 {
     (void)name, (void)n;
     struct cursor *cursor = (struct cursor *)base;
@@ -258,15 +245,15 @@ static int size_filter(sqlite3_vtab_cursor *base, int number, const char *name, 
     if (code != SQLITE_OK)
         return code;
     cursor->number = HX_SIZES;
-    return size_next(base);
+    return cursor_next(base);
 }
 
-static int size_eof(sqlite3_vtab_cursor *base)
+static int cursor_eof(sqlite3_vtab_cursor *base)
 {
     return !((struct cursor *)base)->snapshots;
 }
 
-static int size_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
+static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int column)
 {
     const struct cursor *cursor = (struct cursor *)base;
     const struct class_sum *sum = &cursor->sum[cursor->number];
@@ -281,26 +268,15 @@ static int size_column(sqlite3_vtab_cursor *base, sqlite3_context *context, int 
     return SQLITE_OK;
 }
 
-static int size_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
+static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
 {
     const struct cursor *cursor = (struct cursor *)base;
     *ret = cursor->snapshot * HX_SIZES + cursor->number;
     return SQLITE_OK;
 }
 
-static const sqlite3_module methods = {
-    .xConnect = size_connect, /* no xCreate: the table exists, the schema holds none */
-    .xBestIndex = size_best_index,
-    .xDisconnect = size_disconnect,
-    .xDestroy = size_disconnect,
-    .xOpen = size_open,
-    .xClose = size_close,
-    .xFilter = size_filter,
-    .xNext = size_next,
-    .xEof = size_eof,
-    .xColumn = size_column,
-    .xRowid = size_rowid,
-};
+/* No xCreate: the table exists, the schema holds none. */
+static const sqlite3_module methods = HX_DB_MODULE(NULL);
 
 /* --- functions ------------------------------------------------------------------------ */
 
