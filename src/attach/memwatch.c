@@ -68,9 +68,8 @@ hx_error *hx_memwatch_error(const struct hx_memwatch *watch)
                         limit->name);
 }
 
-/* At once, as the kernel would: nothing that is in the way (an allocator that waits, an analysis
- * that goes on) can hold it up. Whoever has a terminal in hand gives it back when he is told of a
- * crash. */
+/* At once, as the kernel would: a thread that waits or computes cannot delay it. The explorer's
+ * handler for crashes restores the terminal. */
 static _Noreturn void end_process(const struct hx_memwatch *watch)
 {
     char line[512];

@@ -37,8 +37,8 @@ int hx_yama_scope(void)
     return text ? atoi(text) : -1;
 }
 
-static size_t run_checks(struct hx_preflight *p, const struct hx_preflight_check *list,
-                         struct hx_check *checks, size_t room)
+static size_t run_preflight(struct hx_preflight *p, const struct hx_preflight_check *list,
+                            struct hx_check *checks, size_t room)
 {
     size_t done = 0;
     for (size_t i = 0; list[i].name && done < room && !p->gone; i++) {
@@ -75,9 +75,9 @@ size_t hx_preflight(pid_t pid, struct hx_check checks[HX_CHECKS_MAX])
 {
     struct hx_preflight p;
     preflight_open(&p, pid);
-    size_t n = run_checks(&p, hx_machine_checks, checks, HX_CHECKS_MAX);
+    size_t n = run_preflight(&p, hx_machine_checks, checks, HX_CHECKS_MAX);
     if (pid > 0)
-        n += run_checks(&p, hx_process_checks, checks + n, HX_CHECKS_MAX - n);
+        n += run_preflight(&p, hx_process_checks, checks + n, HX_CHECKS_MAX - n);
     preflight_close(&p);
     return n;
 }
@@ -104,11 +104,11 @@ hx_error *hx_preflight_error(pid_t pid)
     hx_proc_await_heapx(pid);
     preflight_open(&p, pid);
     p.refusals_only = true;
-    size_t n = run_checks(&p, hx_process_checks, checks, HX_CHECKS_MAX);
+    size_t n = run_preflight(&p, hx_process_checks, checks, HX_CHECKS_MAX);
     hx_error *err = first_refusal(checks, n, what);
     if (!err) {
         p.gone = false;
-        n = run_checks(&p, hx_machine_checks, checks, HX_CHECKS_MAX);
+        n = run_preflight(&p, hx_machine_checks, checks, HX_CHECKS_MAX);
         err = first_refusal(checks, n, "this machine");
     }
     preflight_close(&p);

@@ -320,7 +320,7 @@ struct word {
 };
 
 /* Is it in [start, end) of the process? */
-static bool find_word(void *context, uint64_t start, uint64_t end, bool swapped)
+static bool find_malloc_address(void *context, uint64_t start, uint64_t end, bool swapped)
 {
     (void)swapped;
     struct word *word = context;
@@ -357,7 +357,8 @@ static bool keeps_address(pid_t pid, const struct hx_mapping *mapping, size_t n,
             break;
         /* only pages that were written: the loader did, and the others are best left where they are
          */
-        hx_pagemap_runs(pagemap, mapping[i].start, mapping[i].end, true, find_word, &word);
+        hx_pagemap_runs(pagemap, mapping[i].start, mapping[i].end, true, find_malloc_address,
+                        &word);
     }
     return word.found;
 }

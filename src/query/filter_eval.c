@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static bool is_null(const struct hx_filter_value *value)
+static bool is_null_value(const struct hx_filter_value *value)
 {
     return value->type == HX_FILTER_NULL || (value->type == HX_FILTER_REAL && isnan(value->real));
 }
@@ -57,13 +57,13 @@ static bool eval_comparison(const hx_filter *filter, const struct hx_node *node,
 {
     struct hx_filter_value left = operand_value(filter, &node->left, get, context), right;
     if (node->op == HX_OP_IS_NULL || node->op == HX_OP_IS_NOT_NULL)
-        return is_null(&left) == (node->op == HX_OP_IS_NULL);
-    if (is_null(&left))
+        return is_null_value(&left) == (node->op == HX_OP_IS_NULL);
+    if (is_null_value(&left))
         return false;
     if (node->op == HX_OP_MATCH || node->op == HX_OP_NO_MATCH)
         return hx_regexp_matches(node->regexp, left) == (node->op == HX_OP_MATCH);
     right = operand_value(filter, &node->right, get, context);
-    if (is_null(&right))
+    if (is_null_value(&right))
         return false;
     int order = hx_filter_order(left, right);
     switch (node->op) {

@@ -28,7 +28,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* How often who waits is told that heapx lives; they look for a sign each second. */
+/* How often waiting processes are told that heapx is alive; they check each second. */
 enum { GREET_MS = 100 };
 
 /* --- the program ------------------------------------------------------------------------- */

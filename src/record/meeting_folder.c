@@ -17,7 +17,7 @@ static bool has_plenty(const struct statfs *fs)
            (uint64_t)fs->f_bavail >= PLENTY / (fs->f_bsize > 0 ? (uint64_t)fs->f_bsize : 1);
 }
 
-/* Leaves the link that tells the program who reads. It works without. */
+/* Makes the link that names the reader; the recording works without it. */
 static void write_reader_link(int folder_fd)
 {
     char text[80];

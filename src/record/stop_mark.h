@@ -1,9 +1,8 @@
 /* stop_mark.h - when a capture stopped the target: told to a recorder while it stands still.
  *
  * Lies in memory that the agent shares. The agent sets it after the last thread has come to its
- * stop and before it lets any go on; it stays until the next stop. Whoever reads its clock first,
- * then finds no pending mark, knows that all events up to that reading came before a stop, if there
- * was one.
+ * stop and before it lets any go on; it stays until the next stop. A recorder that reads the clock
+ * and then finds no pending mark knows that all events up to that time came before any stop.
  */
 #ifndef HX_RECORD_STOP_MARK_H
 #define HX_RECORD_STOP_MARK_H

@@ -60,7 +60,7 @@ static int compare_row_names(const void *a, const void *b, void *context)
     return order ? order : (x > y) - (x < y);
 }
 
-static int compare_root_addresses(const void *a, const void *b, void *context)
+static int compare_global_addresses(const void *a, const void *b, void *context)
 {
     const struct hx_root *roots = context;
     const struct hx_root *x = &roots[*(const uint32_t *)a], *y = &roots[*(const uint32_t *)b];
@@ -81,7 +81,7 @@ static hx_error *make_indexes(struct builder *builder)
     if (!builder->n)
         return NULL;
     qsort_r(builder->by_name, builder->n, sizeof(uint32_t), compare_row_names, (void *)roots);
-    qsort_r(builder->by_address, builder->n_globals, sizeof(uint32_t), compare_root_addresses,
+    qsort_r(builder->by_address, builder->n_globals, sizeof(uint32_t), compare_global_addresses,
             (void *)roots);
     return NULL;
 }
@@ -551,7 +551,7 @@ static hx_error *keep_programs(struct builder *builder)
 }
 
 /* Is this the name of a root that was kept? */
-static bool is_kept_name(const struct builder *builder, size_t kept, const char *name)
+static bool is_kept_root_name(const struct builder *builder, size_t kept, const char *name)
 {
     for (size_t i = 0; i < kept; i++)
         if (strcmp(builder->named.v[i].name, name) == 0)
@@ -567,7 +567,7 @@ static hx_error *add_names(struct builder *builder, const struct hx_naming *nami
     HX_TRY(find_doubles(naming, n, is_double));
     size_t doubles = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!is_double[i] && !is_kept_name(builder, kept, naming[i].name))
+        if (!is_double[i] && !is_kept_root_name(builder, kept, naming[i].name))
             HX_TRY(add_naming(builder, &naming[i]));
         else if (doubles++ < NOTES_MAX)
             hx_text_putf(&builder->notes, "%sroot %s: of several of this name the first counts",

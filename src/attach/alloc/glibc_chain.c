@@ -104,8 +104,8 @@ static uint64_t step_chunk(struct hx_chunk_cursor *cursor, const struct hx_chunk
 
 /* How many sane headers follow each other from p on, at most BELIEVABLE; CERTAIN with a
  * proper end. */
-static uint8_t follow_chain(struct hx_chunk_cursor *cursor, const struct hx_chunk_rule *rule,
-                            uint64_t p)
+static uint8_t follow_chunks(struct hx_chunk_cursor *cursor, const struct hx_chunk_rule *rule,
+                             uint64_t p)
 {
     uint8_t n = 0;
     while (n < BELIEVABLE && (p = step_chunk(cursor, rule, p)) != 0) {
@@ -146,7 +146,7 @@ static hx_error *judge_window(struct hx_glibc_walk *walk, const struct hx_chunk_
             window->steps[i] = CERTAIN;
         } else {
             uint8_t more =
-                next < end ? window->steps[(next - start) / 16] : follow_chain(&far, rule, next);
+                next < end ? window->steps[(next - start) / 16] : follow_chunks(&far, rule, next);
             window->steps[i] = more >= BELIEVABLE ? more : more + 1;
         }
     }

@@ -18,7 +18,7 @@ enum {
     CHAIN_SHORT = 4, /* chunks that are proof with one */
     FAULTS = 8,      /* disagreements that a chain may have, */
     FAULTS_IN = 32,  /* and one more in so many chunks */
-    LOOK_UP = 4096,  /* chunks between two looks whether somebody cancelled */
+    LOOK_UP = 4096,  /* chunks between two tests for cancellation */
 };
 
 /* Where the heaps of other arenas begin, unless huge pages move them. */

@@ -82,7 +82,7 @@ struct search {
     int ring_steps; /* over all candidates: they may be many, and made to be slow */
 };
 
-static bool is_same_file(const struct hx_mapping *a, const struct hx_mapping *b)
+static bool maps_same_file(const struct hx_mapping *a, const struct hx_mapping *b)
 {
     return a->dev == b->dev && a->inode == b->inode && strcmp(a->path, b->path) == 0;
 }
@@ -168,7 +168,7 @@ static void scan_for_arena(struct search *search, uint64_t start, uint64_t end)
 static bool is_code_of(const struct search *search, const struct hx_mapping *data)
 {
     for (size_t i = 0; i < search->n; i++)
-        if (search->mapping[i].prot & HX_PROT_X && is_same_file(&search->mapping[i], data))
+        if (search->mapping[i].prot & HX_PROT_X && maps_same_file(&search->mapping[i], data))
             return true;
     return false;
 }
@@ -190,10 +190,11 @@ static void set_arena_data_range(const struct search *search, struct hx_glibc_ma
     size_t first = home, last = home;
     while (first > 0 && mapping[first - 1].end == mapping[first].start &&
            is_private_data(&mapping[first - 1]) &&
-           is_same_file(&mapping[first - 1], &mapping[home]))
+           maps_same_file(&mapping[first - 1], &mapping[home]))
         first--;
     while (last + 1 < search->n && mapping[last].end == mapping[last + 1].start &&
-           is_private_data(&mapping[last + 1]) && is_same_file(&mapping[last + 1], &mapping[home]))
+           is_private_data(&mapping[last + 1]) &&
+           maps_same_file(&mapping[last + 1], &mapping[home]))
         last++;
     found->data_start = mapping[first].start;
     found->data_end = mapping[last].end;
@@ -206,7 +207,7 @@ static void set_arena_data_range(const struct search *search, struct hx_glibc_ma
     found->module[len] = '\0';
     found->offset = found->addr - mapping[home].start;
     for (size_t i = home; i-- > 0;)
-        if (mapping[home].inode && is_same_file(&mapping[i], &mapping[home]))
+        if (mapping[home].inode && maps_same_file(&mapping[i], &mapping[home]))
             found->offset = found->addr - mapping[i].start;
 }
 
@@ -234,7 +235,7 @@ static int find_version(struct search *search, const struct hx_mapping *home)
     uint64_t looked = 0;
     for (size_t i = 0; i < search->n; i++) {
         const struct hx_mapping *m = &search->mapping[i];
-        if (!m->inode || !is_same_file(m, home) || m->prot & HX_PROT_W || !(m->prot & HX_PROT_R))
+        if (!m->inode || !maps_same_file(m, home) || m->prot & HX_PROT_W || !(m->prot & HX_PROT_R))
             continue;
         for (uint64_t at = m->start; at < m->end && looked < data_max / 8;) {
             uint64_t len = m->end - at < BLOCK ? m->end - at : BLOCK;

@@ -248,7 +248,7 @@ static uint64_t top_in(const struct hx_glibc_walk *walk, const struct hx_glibc_a
     return 0;
 }
 
-/* Goes on behind what ended a run in the brk area: memory that somebody else took with sbrk,
+/* Continues behind the end of a run in the brk area: memory that other code took with sbrk(),
  * then perhaps another run. UINT64_MAX: nothing follows. */
 static hx_error *next_run(struct emit *emit, uint64_t from, uint64_t *ret)
 {

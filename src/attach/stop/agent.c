@@ -309,7 +309,7 @@ static hx_error *await_agent(struct hx_agent *agent, const struct hx_progress *p
     }
 }
 
-static hx_error *read_tables(int fd, struct hx_agent_result *ret)
+static hx_error *read_result_tables(int fd, struct hx_agent_result *ret)
 {
     uint64_t at = 0;
     HX_TRY(read_array(fd, &at, &ret->thread, ret->n_threads, sizeof *ret->thread));
@@ -356,7 +356,7 @@ hx_error *hx_agent_capture(struct hx_agent *agent, const struct hx_agent_request
                                     .smaps_len = reply.smaps_len,
                                     .memory_bytes = reply.memory_bytes,
                                     .memory_fd = -1};
-    hx_error *err = read_tables(tables, ret);
+    hx_error *err = read_result_tables(tables, ret);
     if (err) {
         hx_agent_result_deinit(ret);
         return err;

@@ -194,9 +194,9 @@ static const struct hx_mapping *same_before(const struct hx_mapping *mapping,
                : NULL;
 }
 
-/* Was nothing in the range before the stop, and nobody had the right to put something there? A part
- * of a reservation, which is cut anew whenever a bit of it is used: without PAGEMAP_SCAN it would
- * cost the stop 8 bytes a page. */
+/* Was the range empty and inaccessible before the stop? Such a part of a reservation changes its
+ * bounds whenever some of it is used, and without PAGEMAP_SCAN it would cost the stop 8 bytes a
+ * page. */
 static bool was_empty(const struct hx_mapping *mapping, const struct hx_mapping *before,
                       size_t n_before)
 {

@@ -113,8 +113,8 @@ void hx_arch_core_status(const void *bytes, struct hx_thread *ret, int *ret_sign
     *ret_signal = status.pr_cursig;
 }
 
-/* Processors of Intel keep the places of the bound registers (MPX) free, those of AMD have none:
- * the size of the whole tells which one it was. */
+/* Intel's layout reserves room for the bound registers (MPX), AMD's has none: the size of the
+ * whole state tells which one it is. */
 void hx_arch_core_float(const void *state, size_t bytes, struct hx_thread *ret)
 {
     enum { HIGH = 896, HIGH_16 = 1408, BOUNDS = 256, WITH_BOUNDS = 2688 };

@@ -53,7 +53,7 @@ static bool sched_figure(const char *text, const char *name, uint64_t *ret_ns)
     return true;
 }
 
-static bool read_slices(pid_t pid, pid_t tid, uint64_t *ret)
+static bool read_schedstat(pid_t pid, pid_t tid, uint64_t *ret)
 {
     char text[128];
     return read_task_file(pid, tid, "schedstat", text, sizeof text) &&
@@ -75,12 +75,12 @@ static bool read_figures(pid_t pid, pid_t tid, bool asleep, struct hx_timeout *r
 {
     char text[1024];
     uint64_t again, cpu;
-    return read_slices(pid, tid, &ret->slices) && (!asleep || sleeps_in_timed_call(pid, tid)) &&
+    return read_schedstat(pid, tid, &ret->slices) && (!asleep || sleeps_in_timed_call(pid, tid)) &&
            hx_proc_stat(pid, tid, 39, &cpu, 1) && (ret->cpu = (int)cpu) >= 0 &&
            ret->cpu < HX_TIMEOUT_CPUS && read_task_file(pid, tid, "sched", text, sizeof text) &&
            sched_figure(text, "se.exec_start", &ret->seen_ns) &&
            sched_figure(text, "se.sum_exec_runtime", &ret->ran_ns) &&
-           read_slices(pid, tid, &again) && again == ret->slices;
+           read_schedstat(pid, tid, &again) && again == ret->slices;
 }
 
 /* The scheduler counts time for each processor and leaves out what interrupts and the

@@ -144,7 +144,7 @@ bool hx_session_overhead(struct hx_session *session, char *ret, size_t size)
     return spent->pair_ns > 0 || (*share && spent->spent_ns > 0);
 }
 
-/* Whatever stage it was: what counts is that of this process nothing was taken. */
+/* Whatever stage was interrupted: of this process nothing was taken. */
 static hx_error *or_interrupted(const struct hx_session *session, hx_error *err)
 {
     if (!err || err->kind != HX_E_CANCEL)

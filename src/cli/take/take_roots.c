@@ -93,8 +93,8 @@ static hx_error *has_variable(const struct hx_session *session, const char *modu
                         "this variable lies in thread-local storage, one for each thread");
 }
 
-/* Is there such a variable, though maybe without a pointer now? What nobody has ever heard of is a
- * slip of the pen. */
+/* Refuses the name of a variable that is in no module, most likely a typing error. A variable that
+ * holds no pointer now is legal. */
 static hx_error *test_symbol(struct hx_session *session, const struct hx_snapshot *snapshot,
                              const char *expr)
 {

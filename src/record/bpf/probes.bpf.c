@@ -107,7 +107,7 @@ static __always_inline u64 wakes(void)
     return BPF_RB_FORCE_WAKEUP;
 }
 
-static __always_inline u64 now(u32 kind)
+static __always_inline u64 event_head(u32 kind)
 {
     return HX_EV_HEAD(kind, bpf_ktime_get_ns());
 }
@@ -117,7 +117,7 @@ static __noinline int send_word(u32 kind, u64 word)
     struct hx_ev_word *e = bpf_ringbuf_reserve(&ring, sizeof *e, 0);
     if (!e)
         return 1;
-    e->head = now(kind);
+    e->head = event_head(kind);
     e->word = word;
     bpf_ringbuf_submit(e, BPF_RB_FORCE_WAKEUP);
     return 0;
@@ -130,7 +130,7 @@ static __always_inline void send_free(u64 address)
         __sync_fetch_and_add(&shared.lost_frees, 1);
         return;
     }
-    e->head = now(HX_EV_FREE);
+    e->head = event_head(HX_EV_FREE);
     e->address = address;
     bpf_ringbuf_submit(e, wakes());
 }
@@ -216,7 +216,7 @@ static __always_inline u32 rule_at(u64 pc, u64 generation)
 
 /* --- the user's stack --------------------------------------------------------------- */
 
-static __noinline int fill_window(struct hx_probe_scratch *s, u64 at)
+static __noinline int fill_stack_window(struct hx_probe_scratch *s, u64 at)
 {
     if (!s)
         return 0;
@@ -239,7 +239,7 @@ static __always_inline bool word_at(struct hx_probe_scratch *s, u64 at, u64 *ret
     if (at & 7)
         return !bpf_probe_read_user(ret, 8, (void *)at);
     if (at < s->from || i >= s->words) {
-        if (!fill_window(s, at))
+        if (!fill_stack_window(s, at))
             return false;
         i = 0;
     }
@@ -299,16 +299,16 @@ struct walk {
     struct hx_probe_scratch *s;
 };
 
-static __always_inline long ends(struct hx_probe_scratch *s, bool cut)
+static __always_inline long is_outermost(struct hx_probe_scratch *s, bool cut)
 {
     s->done = 1;
     s->cut = cut;
     return 1;
 }
 
-/* The canonical frame address; false: it cannot be had. */
-static __always_inline bool frame_address(struct hx_probe_scratch *s, struct hx_unwind_rule *r,
-                                          u64 pc, u64 *ret)
+/* The canonical frame address; false: it cannot be found. */
+static __always_inline bool canonical_address(struct hx_probe_scratch *s, struct hx_unwind_rule *r,
+                                              u64 pc, u64 *ret)
 {
     switch (r->cfa) {
     case HX_UW_CFA_SP:
@@ -372,10 +372,10 @@ static __always_inline long step_from(struct hx_probe_scratch *s)
             rule = rule_at(pc - 1, s->generation);
         }
         if (rule == HX_PROBE_RULE_MISS && s->unsure)
-            return ends(s, true);
+            return is_outermost(s, true);
     }
     if (n >= HX_EV_FRAMES_MAX)
-        return ends(s, true);
+        return is_outermost(s, true);
     s->record[8 + n] = pc;
     s->hash = (s->hash ^ pc) * 0x9e3779b97f4a7c15ULL;
     s->hash ^= s->hash >> 32;
@@ -384,30 +384,30 @@ static __always_inline long step_from(struct hx_probe_scratch *s)
     s->n = n + 1;
     if (rule == HX_PROBE_RULE_MISS) {
         s->missed = 1;
-        return ends(s, true);
+        return is_outermost(s, true);
     }
 
     struct hx_unwind_rule *r = bpf_map_lookup_elem(&rules, &rule);
     if (!r)
-        return ends(s, true);
+        return is_outermost(s, true);
     if (r->cfa == HX_UW_CFA_END)
-        return ends(s, false);
-    if (!frame_address(s, r, pc - 1 + exact, &cfa))
-        return ends(s, true);
+        return is_outermost(s, false);
+    if (!canonical_address(s, r, pc - 1 + exact, &cfa))
+        return is_outermost(s, true);
     u64 slot = (r->ra == HX_UW_SAVE_AT_SP ? s->sp : cfa) + r->ra_off;
     if (cfa <= s->sp && !r->signal)
-        return ends(s, true);
+        return is_outermost(s, true);
     if (rule == HX_PROBE_RULE_FP) {
         /* or it would lead from a coroutine's stack to that which made it */
         if (s->fp < s->sp || s->fp - s->sp > FP_FRAME_MAX)
-            return ends(s, true);
+            return is_outermost(s, true);
         s->unsure = 1;
     }
     frame_pointer(s, r, cfa);
     if (!word_at(s, slot, &ra))
-        return ends(s, true);
+        return is_outermost(s, true);
     if (!ra)
-        return ends(s, false);
+        return is_outermost(s, false);
     s->slot = slot;
     s->pc = ra;
     s->sp = cfa;
@@ -442,7 +442,7 @@ static long step(u32 i, struct walk *w)
     return done;
 }
 
-static __always_inline struct hx_probe_scratch *claim(void)
+static __always_inline struct hx_probe_scratch *claim_scratch(void)
 {
     u32 key = bpf_get_smp_processor_id() % config.cpus;
     for (int i = 0; i < 4; i++) {
@@ -483,7 +483,7 @@ static __noinline u64 send_raw(struct hx_probe_scratch *s)
     e->fp = s->fp_known ? s->fp : 0;
     e->n_bytes = bytes;
     e->unused = 0;
-    e->head = now(HX_EV_RAW_STACK);
+    e->head = event_head(HX_EV_RAW_STACK);
     u64 len = sizeof *e + (u64)n * 8 + bytes;
     if (len > sizeof s->record || bpf_ringbuf_output(&ring, s->record, len, BPF_RB_FORCE_WAKEUP))
         return 0;
@@ -507,7 +507,7 @@ static __noinline u64 send_stack(struct hx_probe_scratch *s)
     e->n = n;
     e->flags = s->cut ? HX_EV_STACK_CUT : 0;
     e->exact = s->exact;
-    e->head = now(HX_EV_STACK);
+    e->head = event_head(HX_EV_STACK);
     if (bpf_ringbuf_output(&ring, e, sizeof *e + n * 8, wakes()))
         return 0;
     if (shared.recent_keys[slot] && (!shared.recent_keys[slot ^ 1] || key >> 40 & 1))
@@ -520,7 +520,7 @@ static __noinline u64 send_stack(struct hx_probe_scratch *s)
  * verifier looks at it once then, and not for each call. */
 __noinline u64 take_from(struct start *from)
 {
-    struct walk w = {.s = claim()};
+    struct walk w = {.s = claim_scratch()};
     struct hx_probe_scratch *s = w.s;
     u64 key = 0;
     if (!s || !from) {
@@ -541,7 +541,7 @@ __noinline u64 take_from(struct start *from)
     from->plain = s->hash;
     struct marks *m = from->marked ? marks_of(0) : NULL;
     if (m && m->n)
-        put_marks(s, m, from);
+        merge_marks(s, m, from);
     if (!s->done)
         s->cut = 1;
     if (s->cut)
@@ -567,7 +567,7 @@ static __always_inline u64 take_stack(struct pt_regs *regs)
 /* --- samples ------------------------------------------------------------------------------ */
 
 /* Bytes to the next sample: exponential, with the mean that was asked for. */
-static __noinline s64 draw(void)
+static __noinline s64 draw_sample(void)
 {
     u32 r = bpf_get_prandom_u32() | 1, log = 31;
     for (int i = 16; i; i >>= 1)
@@ -591,13 +591,13 @@ static __always_inline bool wanted(struct call *c, u64 size)
         return true;
     if (!c->sampling) {
         c->sampling = 1;
-        c->until = draw();
+        c->until = draw_sample();
     }
     if (size < (u64)c->until) {
         c->until -= size;
         return false;
     }
-    c->until = draw();
+    c->until = draw_sample();
     return true;
 }
 
@@ -611,7 +611,7 @@ static __always_inline bool is_tracked(u64 address)
     return !tracks() || !bpf_map_delete_elem(&sampled, &address) || shared.over;
 }
 
-static __always_inline void track(u64 address)
+static __always_inline void track_sample(u64 address)
 {
     u32 one = 1;
     if (tracks() && bpf_map_update_elem(&sampled, &address, &one, BPF_ANY))
@@ -645,7 +645,7 @@ static __always_inline int send_realloc_begin(u64 address)
         __sync_fetch_and_add(&shared.lost_frees, 1);
         return 0;
     }
-    e->head = now(HX_EV_REALLOC_BEGIN);
+    e->head = event_head(HX_EV_REALLOC_BEGIN);
     e->address = address;
     e->tid = (u32)bpf_get_current_pid_tgid();
     e->unused = 0;
@@ -659,7 +659,7 @@ static __always_inline struct hx_probe_hits *hits(void)
 }
 
 /* At the first instruction. Returns 1 when the return need not be seen. */
-static __always_inline int enter(u64 cookie, u64 sp, u64 a, u64 b, u64 c)
+static __always_inline int enter_call(u64 cookie, u64 sp, u64 a, u64 b, u64 c)
 {
     if (!shared.armed)
         return 1;
@@ -721,14 +721,14 @@ static __always_inline int enter(u64 cookie, u64 sp, u64 a, u64 b, u64 c)
 static __noinline int send_alloc(struct pt_regs *regs, u64 address, u64 size)
 {
     u64 key = take_stack(regs);
-    track(address);
+    track_sample(address);
     struct hx_ev_alloc *e = bpf_ringbuf_reserve(&ring, sizeof *e, 0);
     if (!e) {
         __sync_fetch_and_add(&shared.lost_allocs, 1);
         __sync_fetch_and_add(&shared.lost_bytes, size);
         return 0;
     }
-    e->head = now(HX_EV_ALLOC);
+    e->head = event_head(HX_EV_ALLOC);
     e->address = address;
     e->requested = size;
     e->usable = 0;
@@ -749,14 +749,14 @@ static __noinline int send_realloc_end(struct pt_regs *regs, u64 address, struct
     if (address)
         key = take_stack(regs);
     if (address || !freed)
-        track(address ? address : call->old);
+        track_sample(address ? address : call->old);
     struct hx_ev_realloc_end *e = bpf_ringbuf_reserve(&ring, sizeof *e, 0);
     if (!e) {
         __sync_fetch_and_add(&shared.lost_allocs, 1);
         __sync_fetch_and_add(&shared.lost_bytes, call->size);
         return 0;
     }
-    e->head = now(HX_EV_REALLOC_END);
+    e->head = event_head(HX_EV_REALLOC_END);
     e->old = call->old;
     e->address = address;
     e->requested = call->size;
@@ -769,7 +769,7 @@ static __noinline int send_realloc_end(struct pt_regs *regs, u64 address, struct
 }
 
 /* At the return, before the caller goes on. */
-static __always_inline int leave(struct pt_regs *regs, u64 cookie)
+static __always_inline int leave_call(struct pt_regs *regs, u64 cookie)
 {
     struct call *call = bpf_task_storage_get(&calls, bpf_get_current_task_btf(), 0, 0);
     if (!call || call->sp + 8 != regs->sp || call->cookie != cookie)
@@ -807,21 +807,21 @@ int on_session(struct pt_regs *regs)
     u64 sp = regs->sp, di = regs->di, si = regs->si, dx = regs->dx;
     u64 cookie = bpf_get_attach_cookie(regs);
     if (bpf_session_is_return())
-        return leave(regs, cookie);
-    return enter(cookie, sp, di, si, dx);
+        return leave_call(regs, cookie);
+    return enter_call(cookie, sp, di, si, dx);
 }
 
 SEC("uprobe/entry")
 int on_entry(struct pt_regs *regs)
 {
-    enter(bpf_get_attach_cookie(regs), regs->sp, regs->di, regs->si, regs->dx);
+    enter_call(bpf_get_attach_cookie(regs), regs->sp, regs->di, regs->si, regs->dx);
     return 0;
 }
 
 SEC("uretprobe/return")
 int on_return(struct pt_regs *regs)
 {
-    return leave(regs, bpf_get_attach_cookie(regs));
+    return leave_call(regs, bpf_get_attach_cookie(regs));
 }
 
 SEC("uprobe/free")

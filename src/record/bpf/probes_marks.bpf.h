@@ -17,7 +17,7 @@
 
 struct mark {
     u64 sp : 48;
-    u64 frame : 16; /* frame_of() it; 0: not known */
+    u64 frame : 16; /* frame_tag() it; 0: not known */
     u64 word;       /* in frames; 0: dead, and waits for its place to be taken */
     u32 id;         /* hash of what it is popped by */
     u32 base;       /* of its stack, / 16; 0: not known */
@@ -149,7 +149,7 @@ static __noinline u64 deferred_here(struct start *from, u64 word)
 
 /* 16 bits that tell frames at the same place apart: by where they end, and go on in their caller.
  */
-static __always_inline u64 frame_of(struct merge *g, u64 sp, u64 end)
+static __always_inline u64 frame_tag(struct merge *g, u64 sp, u64 end)
 {
     struct hx_probe_scratch *s = g->s;
     u32 next = s->merge.at + 1;
@@ -157,11 +157,11 @@ static __always_inline u64 frame_of(struct merge *g, u64 sp, u64 end)
     return (mixed(end - sp, pc) >> 20 & 0xffff) | 1;
 }
 
-static __always_inline long put_mark(struct merge *g, struct mark *mark, u64 high)
+static __always_inline long merge_mark(struct merge *g, struct mark *mark, u64 high)
 {
     u64 word = mark->word;
     mark->base = g->from->base;
-    mark->frame = frame_of(g, mark->sp, high);
+    mark->frame = frame_tag(g, mark->sp, high);
     if (HX_EV_TAG(word) != HX_EV_DEFERRED)
         return put(g, word, word);
     return put(g, deferred_here(g->from, word), HX_EV_DEFERRED);
@@ -188,9 +188,9 @@ static long merge_one(u32 i, struct merge *g)
         u64 frame = mark->frame;
         bool inside = sp >= g->s->merge.low && sp < high && !(cfa & 1);
         /* at the same place there may be another frame by now */
-        if (mark->word && at < s->n && inside && (!frame || frame == frame_of(g, sp, high))) {
+        if (mark->word && at < s->n && inside && (!frame || frame == frame_tag(g, sp, high))) {
             g->s->merge.left = left - 1;
-            return put_mark(g, mark, high);
+            return merge_mark(g, mark, high);
         }
         if (!mark->word || !comes_later(g, sp, high)) {
             pass(g, mark);
@@ -210,8 +210,8 @@ static long merge_one(u32 i, struct merge *g)
 }
 
 /* Puts the marks among the frames of a stack that was walked. */
-static __always_inline void put_marks(struct hx_probe_scratch *s, struct marks *m,
-                                      struct start *from)
+static __always_inline void merge_marks(struct hx_probe_scratch *s, struct marks *m,
+                                        struct start *from)
 {
     struct merge g = {.s = s, .m = m, .from = from};
     s->merge = (struct hx_probe_merge){

@@ -144,7 +144,7 @@ static __noinline int send_unbalanced(struct marks *m, u64 more)
             m->unbalanced = n;
         return 0;
     }
-    e->head = now(HX_EV_UNBALANCED);
+    e->head = event_head(HX_EV_UNBALANCED);
     e->word = n;
     bpf_ringbuf_submit(e, wakes());
     if (m)
@@ -169,14 +169,14 @@ static __always_inline int pop_nothing(struct marks *m, u32 id, u64 sp)
 /* --- what the operations are about ----------------------------------------------------------- */
 
 /* A hash of what a mark is popped by; regions and captures have none in common. */
-static __always_inline u32 id_of(u64 id, u32 deferred)
+static __always_inline u32 mark_id(u64 id, u32 deferred)
 {
     return (u32)(mixed(0, id) >> 16) << 1 | deferred;
 }
 
 /* One text of a region, at most max bytes with the 0 byte. A null pointer is an empty text. Returns
  * its bytes, 0 when it cannot be read. */
-static __always_inline u32 read_text(char *to, u32 max, const char *from)
+static __always_inline u32 read_region_text(char *to, u32 max, const char *from)
 {
     if (!from) {
         *to = 0;
@@ -199,17 +199,17 @@ struct centre {
 static __noinline int send_region(u64 word, u64 address)
 {
     struct centre centre;
-    struct hx_probe_scratch *s = claim();
+    struct hx_probe_scratch *s = claim_scratch();
     if (!s)
         return 0;
     struct hx_ev_centre *e = (void *)s->record;
     char *text = (char *)&s->record[sizeof *e / 8];
     u32 at = 0, n = 0;
     if (!bpf_probe_read_user(&centre, sizeof centre, (void *)address) &&
-        (at = read_text(text, LABEL_MAX, centre.label)) != 0 &&
-        (n = read_text(text + (at & 255), FUNCTION_MAX, centre.function)) != 0) {
+        (at = read_region_text(text, LABEL_MAX, centre.label)) != 0 &&
+        (n = read_region_text(text + (at & 255), FUNCTION_MAX, centre.function)) != 0) {
         at = (at & 255) + (n & 127);
-        n = read_text(text + (at & 255), FILE_MAX, centre.file);
+        n = read_region_text(text + (at & 255), FILE_MAX, centre.file);
         at = (at & 255) + (n & 255);
     }
     if (n) {
@@ -217,7 +217,7 @@ static __noinline int send_region(u64 word, u64 address)
         e->address = address;
         e->line = centre.line;
         e->n = at;
-        e->head = now(HX_EV_CENTRE);
+        e->head = event_head(HX_EV_CENTRE);
         bpf_ringbuf_output(&ring, e, (sizeof *e + at + 7) & 1023 & ~7u, wakes());
     }
     release(s);
@@ -291,7 +291,7 @@ static __noinline int push(struct pt_regs *regs, u64 address)
     struct start from = {.marked = 1, .pruning = 1};
     u64 word = word_of_region(address);
     hits()->pushes++;
-    if (!m || !add_mark(regs, m, word, id_of(address, 0)))
+    if (!m || !add_mark(regs, m, word, mark_id(address, 0)))
         return 0;
     if (regs->sp + 8 > m->high)
         m->high = regs->sp + 8;
@@ -307,13 +307,13 @@ static __noinline int push(struct pt_regs *regs, u64 address)
         __sync_fetch_and_add(&shared.lost_entries, 1);
         return 0;
     }
-    e->head = now(HX_EV_ENTRY);
+    e->head = event_head(HX_EV_ENTRY);
     e->word = key;
     bpf_ringbuf_submit(e, wakes());
     return 0;
 }
 
-static __noinline int pop(u64 sp, u32 id)
+static __noinline int pop_mark(u64 sp, u32 id)
 {
     struct marks *m = marks_of(0);
     hits()->pops++;
@@ -380,7 +380,7 @@ static __noinline u64 captured_as(u64 key, u64 plain, u64 parent)
     return key;
 }
 
-static __noinline int capture(struct pt_regs *regs, u64 id)
+static __noinline int capture_stack(struct pt_regs *regs, u64 id)
 {
     struct start from = {.marked = 1, .capturing = 1};
     hits()->pushes++;
@@ -400,7 +400,7 @@ static __noinline int enter_captured(struct pt_regs *regs, u64 id)
     u64 *key = bpf_map_lookup_elem(&captures, &id);
     hits()->pops++;
     if (m)
-        add_mark(regs, m, HX_EV_DEFERRED | (key ? *key : 0), id_of(id, 1));
+        add_mark(regs, m, HX_EV_DEFERRED | (key ? *key : 0), mark_id(id, 1));
     return 0;
 }
 
@@ -414,13 +414,13 @@ int on_mark(struct pt_regs *regs)
     case HX_PROBE_PUSH:
         return push(regs, id);
     case HX_PROBE_POP:
-        return pop(sp, id_of(id, 0));
+        return pop_mark(sp, mark_id(id, 0));
     case HX_PROBE_CAPTURE:
-        return capture(regs, id);
+        return capture_stack(regs, id);
     case HX_PROBE_ENTER:
         return enter_captured(regs, id);
     case HX_PROBE_LEAVE:
-        return pop(sp, id_of(id, 1));
+        return pop_mark(sp, mark_id(id, 1));
     }
     return 0;
 }

@@ -83,7 +83,7 @@ enum hx_uw_save {
     HX_UW_SAVE_AT_CFA,   /* the word at CFA + offset */
     HX_UW_SAVE_AT_SP,    /* the word at this frame's sp + offset */
     HX_UW_SAVE_AT_FP,    /* the word at this frame's rbp + offset; of rbp only */
-    HX_UW_SAVE_UNKNOWN,  /* cannot be had */
+    HX_UW_SAVE_UNKNOWN,  /* not known */
 };
 
 /* One file: where its table begins in arrays that several files share. */

@@ -88,11 +88,10 @@ struct hx_process {
     struct hx_unwind *unwind;
     uint8_t *own; /* all that was reserved, own_bytes of it */
     size_t own_bytes;
-    struct hx_region
-        *region_base; /* where the region lies, or will: of it what stands before the index */
-    struct hx_tables tables; /* three more parts of it */
-    struct hx_pages centres; /* struct hx_region_centres */
-    struct hx_ring *ring;    /* and the last one: n_rings, as far as they are populated */
+    struct hx_region *region_base; /* where the region is, or will be: mapped up to the index */
+    struct hx_tables tables;       /* three more parts of it */
+    struct hx_pages centres;       /* struct hx_region_centres */
+    struct hx_ring *ring;          /* and the last one: n_rings, as far as they are populated */
     _Atomic uint32_t n_rings;
     _Atomic uint32_t rings_refused; /* by a lack of memory, since the last success */
     uint8_t *slots;                 /* where the memory of ring 0 ends; that of others is below */

@@ -441,7 +441,7 @@ bool hx_region_make(int parent)
     return made;
 }
 
-/* --- what is needed when nothing more can be had -------------------------------------------- */
+/* --- before memory can be had no more ------------------------------------------------------- */
 
 /* Before system calls are forbidden: room for what may come after that. */
 void hx_region_stock(void)

@@ -202,7 +202,7 @@ static bool is_populated(uint32_t index)
     return atomic_load(&hx_process.populated[index / 64]) >> index % 64 & 1;
 }
 
-/* A ring whose pages cannot be had (a full tmpfs) would be a SIGBUS later. */
+/* A ring whose pages cannot be allocated (a full tmpfs) would be a SIGBUS later. */
 static bool populate(uint32_t index)
 {
     if (is_populated(index))

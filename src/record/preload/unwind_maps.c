@@ -52,7 +52,7 @@ struct line {
     size_t at; /* in permissions or name */
 };
 
-static int hex_digit(char c)
+static int maps_hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -100,8 +100,8 @@ static void take_maps_char(struct line *line, char c)
         line->map.read |= line->at == 0 && c == 'r';
         line->map.exec |= line->at == 2 && c == 'x';
         line->at++;
-    } else if (hex_digit(c) >= 0) {
-        line->number = line->number * (line->field == 6 ? 10 : 16) + (uint64_t)hex_digit(c);
+    } else if (maps_hex_digit(c) >= 0) {
+        line->number = line->number * (line->field == 6 ? 10 : 16) + (uint64_t)maps_hex_digit(c);
     }
 }
 

@@ -120,8 +120,8 @@ static void merge_frame(struct merge *merge, uint64_t word, bool exact)
 }
 
 /* Is frame i, which ends at cfa, the one that made the mark? */
-static bool is_made_by(const struct hx_mark *mark, const struct hx_walked *walked,
-                       const struct part *part, uint32_t i, uint64_t cfa)
+static bool made_mark(const struct hx_mark *mark, const struct hx_walked *walked,
+                      const struct part *part, uint32_t i, uint64_t cfa)
 {
     if (mark->cfa != 0 && i + 1 < part->end && cfa != mark->cfa)
         return false;
@@ -142,7 +142,7 @@ static void merge_part(struct hx_marks *marks, const struct hx_walked *walked,
                 continue; /* not on this part */
             if (m->sp >= cfa)
                 break;
-            if (m->sp < before || !is_made_by(m, walked, part, i, cfa))
+            if (m->sp < before || !made_mark(m, walked, part, i, cfa))
                 hx_marks_drop(marks, k - 1);
             else
                 merge_frame(merge, m->word, false);

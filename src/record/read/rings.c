@@ -52,7 +52,7 @@ struct kept {
 
 struct rings {
     pid_t pid;
-    int pidfd; /* -1: it is gone, or cannot be had */
+    int pidfd; /* -1: it is gone, or cannot be opened */
     int guard;
     struct hx_region *region;
     hx_code *code;
@@ -497,7 +497,7 @@ static void rings_wait(void *state, uint64_t ns)
     struct timespec timeout = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
     uint32_t seen = atomic_load(&region->wake);
     atomic_store(&region->asleep, 1);
-    /* who asks from here on sees that we sleep; who did before is seen here */
+    /* requests made from here on see that we sleep; earlier ones are seen here */
     if (!is_maps_requested(rings))
         syscall(SYS_futex, &region->wake, FUTEX_WAIT, seen, &timeout, NULL, 0);
     atomic_store(&region->asleep, 0);

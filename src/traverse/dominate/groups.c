@@ -207,7 +207,7 @@ static int larger_group_first(const void *left, const void *right)
     return a->number < b->number ? -1 : 1;
 }
 
-static void measure_groups(const struct plan *plan, struct group *group)
+static void sum_groups(const struct plan *plan, struct group *group)
 {
     const struct hx_dominators *dominators = plan->dominators;
     for (hx_obj i = 0; i < dominators->n; i++) {
@@ -253,7 +253,7 @@ static hx_error *measure_group_retained(struct plan *plan, uint32_t limit, unsig
         free(group);
         return hx_error_nomem();
     }
-    measure_groups(plan, group);
+    sum_groups(plan, group);
     choose_searched_groups(plan, group, limit);
     unsigned batches = plan->n_todo / BATCH + (plan->n_todo % BATCH != 0);
     threads = hx_threads(threads);

@@ -82,7 +82,8 @@ static bool find_semidominators(struct hx_spanning *tree, const struct hx_progre
 
 /* Makes `parent` the immediate dominators: the nearest node on the way up the dominator tree
  * that is not below the semidominator. skip[w].a is a node further up, skip[w].b w's depth. */
-static bool find_immediate_dominators(struct hx_spanning *tree, const struct hx_progress *progress)
+static bool assign_immediate_dominators(struct hx_spanning *tree,
+                                        const struct hx_progress *progress)
 {
     hx_node *dominator = tree->parent;
     struct hx_node_pair *skip = tree->pair;
@@ -107,7 +108,7 @@ hx_error *hx_immediate_dominators(struct hx_spanning *tree, const struct hx_prog
         return hx_error_cancelled("search for dominators");
     hx_big_free(&tree->late_mem);
     hx_big_free(&tree->first_mem);
-    if (!find_immediate_dominators(tree, progress))
+    if (!assign_immediate_dominators(tree, progress))
         return hx_error_cancelled("search for dominators");
     hx_big_free(&tree->pair_mem);
     hx_big_free(&tree->low_mem);

@@ -127,13 +127,13 @@ static bool number_in_preorder(struct search *search)
 
 /* --- late edges ---------------------------------------------------------------- */
 
-static inline void place_late_edge(const struct search *search, hx_node source, hx_node target)
+static inline void put_late_edge(const struct search *search, hx_node source, hx_node target)
 {
     if (target < source)
         search->tree->late[search->tree->first[(size_t)target + 1]++] = source;
 }
 
-static void place_from_roots(const struct search *search)
+static void put_late_root_edges(const struct search *search)
 {
     const struct hx_snapshot *snapshot = search->snapshot;
     const struct hx_spanning *tree = search->tree;
@@ -150,12 +150,12 @@ static void place_from_roots(const struct search *search)
             last = edge->root;
         }
         if (spanning_follows(search, edge->kind))
-            place_late_edge(search, node, tree->number[edge->target]);
+            put_late_edge(search, node, tree->number[edge->target]);
     }
 }
 
 /* In the order of the edges in memory. */
-static bool place_from_objects(const struct search *search)
+static bool put_late_object_edges(const struct search *search)
 {
     const struct hx_graph *graph = search->graph;
     const struct hx_spanning *tree = search->tree;
@@ -175,8 +175,8 @@ static bool place_from_objects(const struct search *search)
             while (graph->fwd[(size_t)object + 1] <= e)
                 object++;
             if (tree->number[object] && spanning_follows(search, hx_edge_kind_of(graph->edge[e])))
-                place_late_edge(search, tree->number[object],
-                                tree->number[hx_edge_target(graph->edge[e])]);
+                put_late_edge(search, tree->number[object],
+                              tree->number[hx_edge_target(graph->edge[e])]);
         }
     }
     return true;
@@ -190,8 +190,8 @@ static hx_error *sort_late(const struct search *search)
     for (size_t i = 2; i < (size_t)tree->n + 2; i++)
         tree->first[i] += tree->first[i - 1];
     HX_TRY(hx_big_array(tree->late, tree->first[(size_t)tree->n + 1]));
-    place_from_roots(search);
-    return place_from_objects(search) ? NULL : hx_error_cancelled("search for dominators");
+    put_late_root_edges(search);
+    return put_late_object_edges(search) ? NULL : hx_error_cancelled("search for dominators");
 }
 
 static hx_error *find_spanning_tree(struct search *search)

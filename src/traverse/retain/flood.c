@@ -147,7 +147,7 @@ static void run_chunk(struct team *team, struct worker *worker, const struct chu
     }
 }
 
-/* Nothing to take: waits until there is, or nobody is left who could make any. */
+/* Waits for work; false when there is none and no worker is left that could make any. */
 static bool wait_for_work(struct team *team, unsigned self, struct chunk *ret)
 {
     atomic_fetch_sub(&team->active, 1);

@@ -1,7 +1,7 @@
 /* why_roots.c - chains in the order of what their roots say: named ones first.
  *
  * A register that happens to hold a pointer says little, a variable much, and what the user has
- * named is what he looks for. So hx_why() is asked once for each sort of roots.
+ * named is what they look for. So hx_why() is asked once for each sort of roots.
  */
 #include "traverse/reach.h"
 
