@@ -7,9 +7,9 @@
 #ifndef HX_ATTACH_ATTACH_H
 #define HX_ATTACH_ATTACH_H
 
-#include "record/stop_mark.h"
 #include "base/progress.h"
 #include "model/snapshot.h"
+#include "record/stop_mark.h"
 
 typedef struct hx_attach hx_attach;
 typedef struct hx_code hx_code; /* sym/code.h */

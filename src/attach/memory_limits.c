@@ -1,8 +1,8 @@
 /* memory_limits.c - memory cgroups, found by the mounts and read level by level. */
 #include "attach/memory_limits.h"
 
-#include "base/proc.h"
 #include "base/cleanup.h"
+#include "base/proc.h"
 #include "base/text.h"
 
 #include <fcntl.h>

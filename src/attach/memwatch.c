@@ -1,9 +1,9 @@
 /* memwatch.c - the thread that looks at the limits while a snapshot is made. */
 #include "attach/memwatch.h"
 
-#include "base/proc.h"
 #include "base/cleanup.h"
 #include "base/parallel.h"
+#include "base/proc.h"
 #include "base/text.h"
 #include "base/timing.h"
 

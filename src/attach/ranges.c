@@ -1,7 +1,6 @@
 /* ranges.c - sets of address ranges. */
 #include "attach/ranges.h"
 
-#include "base/lower_bound.h"
 
 #include <stdlib.h>
 
@@ -30,11 +29,6 @@ void hx_ranges_join(hx_ranges *ranges)
             last->end = ranges->v[i].end;
     }
     ranges->n = kept + 1;
-}
-
-size_t hx_ranges_find(const hx_ranges *ranges, uint64_t addr)
-{
-    return HX_LOWER_BOUND(ranges->n, i, ranges->v[i].end <= addr);
 }
 
 bool hx_ranges_outside(const hx_ranges *ranges, size_t *cursor, uint64_t *at, uint64_t end,

@@ -13,9 +13,6 @@ bool hx_ranges_add(hx_ranges *ranges, uint64_t start, uint64_t end);
 /* Brings a set in order: sorts, and joins what overlaps or touches. */
 void hx_ranges_join(hx_ranges *ranges);
 
-/* The first range with end > addr, n when there is none; the set is in order. */
-size_t hx_ranges_find(const hx_ranges *ranges, uint64_t addr);
-
 /* The first part of [*at, end) outside the set, from *at on: false when there is none, else
  * *ret is the part and *at its end. `cursor` is the place in the set, kept between calls
  * with growing addresses (0 to begin). */

@@ -1,8 +1,8 @@
 /* vitals.c - what /proc tells of a process at a glance. */
 #include "attach/vitals.h"
 
-#include "base/proc.h"
 #include "base/cleanup.h"
+#include "base/proc.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
 #include "cli/diff.h"
 
 #include "cli/commands.h"
-#include "cli/words/input_file.h"
 #include "cli/take/take.h"
+#include "cli/words/input_file.h"
 #include "cli/words/view.h"
 #include "traverse/diff.h"
 

@@ -5,8 +5,8 @@
 
 #include "base/cleanup.h"
 #include "cli/commands.h"
-#include "cli/take/kept.h"
 #include "cli/summary.h"
+#include "cli/take/kept.h"
 #include "ui/ui.h"
 
 #include <string.h>

@@ -5,8 +5,8 @@
 #include "base/nearest.h"
 #include "base/pin.h"
 #include "cli/commands.h"
-#include "cli/words/input_file.h"
 #include "cli/take/take.h"
+#include "cli/words/input_file.h"
 #include "cli/words/view.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* help.c - `heapx help [COMMAND]`, made from the tables of commands, options, views and formats. */
-#include "cli/help.h"
 #include "cli/commands.h"
+#include "cli/help.h"
 #include "export/export.h"
 #include "export/import/import.h"
 

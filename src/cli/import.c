@@ -1,8 +1,8 @@
 /* import.c - `heapx import IN -o FILE`. */
 #include "base/cleanup.h"
 #include "cli/commands.h"
-#include "cli/words/input_file.h"
 #include "cli/take/take.h"
+#include "cli/words/input_file.h"
 
 static hx_error *import_into(const struct hx_args *args, struct hx_output *output, int *status)
 {

@@ -1,8 +1,8 @@
 /* open.c - `heapx open FILE`. */
 #include "cli/commands.h"
 #include "cli/explore.h"
-#include "cli/words/input_file.h"
 #include "cli/take/take.h"
+#include "cli/words/input_file.h"
 
 hx_error *hx_cmd_open(const struct hx_args *args, int *status)
 {

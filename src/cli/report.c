@@ -1,12 +1,12 @@
 /* report.c - `heapx report TARGET VIEW`. */
 #include "base/cleanup.h"
 #include "cli/commands.h"
-#include "cli/words/suppressions_option.h"
 #include "cli/take/take.h"
+#include "cli/words/suppressions_option.h"
 #include "cli/words/view.h"
-#include "store/schema/measured.h"
 #include "store/cost/mprof.h"
 #include "store/print/print_centres.h"
+#include "store/schema/measured.h"
 
 #include <stdio.h>
 #include <string.h>

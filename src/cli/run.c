@@ -1,8 +1,8 @@
 /* run.c - `heapx run -- CMD`: start a program and record every allocation of it. */
-#include "record/launch.h"
 #include "base/cleanup.h"
 #include "cli/commands.h"
 #include "cli/take/snapshot_series.h"
+#include "record/launch.h"
 #include "sym/code/code.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* sql.c - `heapx sql FILE 'SELECT ...'`. */
 #include "cli/commands.h"
-#include "cli/words/input_file.h"
 #include "cli/take/take.h"
+#include "cli/words/input_file.h"
 
 hx_error *hx_cmd_sql(const struct hx_args *args, int *status)
 {

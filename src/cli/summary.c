@@ -3,8 +3,8 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "store/schema/measured.h"
 #include "store/query/named.h"
+#include "store/schema/measured.h"
 
 #include <string.h>
 

@@ -2,9 +2,9 @@
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
 #include "cli/commands.h"
-#include "cli/words/input_file.h"
-#include "cli/words/from.h"
 #include "cli/take/take.h"
+#include "cli/words/from.h"
+#include "cli/words/input_file.h"
 #include "traverse/leaks.h"
 #include "traverse/reach.h"
 

@@ -10,8 +10,8 @@
 #define HX_COST_CALLGRAPH_H
 
 #include "base/text.h"
-#include "model/recording.h"
 #include "cost/ccs.h"
+#include "model/recording.h"
 
 struct hx_call_costs {
     uint64_t bytes[HX_SIZE_CLASSES];

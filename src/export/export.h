@@ -11,9 +11,9 @@
 #include "base/progress.h"
 #include "base/text.h"
 #include "export/sink.h"
+#include "store/census.h"
 #include "store/cost/attribution.h"
 #include "store/cost/stacktree.h"
-#include "store/census.h"
 #include "store/store.h"
 
 /* The formats, in the order in which they are shown. */

@@ -3,8 +3,8 @@
  * test to test and needs neither a stack nor a look at and, or, not. */
 #include "query/filter.h"
 
-#include "sym/demangle.h"
 #include "query/filter_private.h"
+#include "sym/demangle.h"
 
 #include <string.h>
 

@@ -1,13 +1,13 @@
 /* launch.c - starting a program with the recording library in it. */
 #include "record/launch.h"
 
+#include "base/cleanup.h"
 #include "base/proc.h"
+#include "base/timing.h"
+#include "model/process.h"
 #include "record/meeting_folder.h"
 #include "record/ring.h"
-#include "base/cleanup.h"
-#include "base/timing.h"
 #include "sym/elf.h"
-#include "model/process.h"
 
 #include <dirent.h>
 #include <elf.h>

@@ -2,8 +2,8 @@
 #ifndef HX_RECORD_LAUNCH_H
 #define HX_RECORD_LAUNCH_H
 
-#include "record/record.h"
 #include "base/folder.h"
+#include "record/record.h"
 
 #define HX_RECORD_LIBRARY "libheapx-record.so"
 

@@ -6,8 +6,8 @@
 #ifndef HX_RECORD_OWN_MAPPINGS_H
 #define HX_RECORD_OWN_MAPPINGS_H
 
-#include "record/launch.h"
 #include "model/process.h"
+#include "record/launch.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -7,9 +7,9 @@
 #ifndef HX_RECORD_RECORD_H
 #define HX_RECORD_RECORD_H
 
+#include "base/progress.h"
 #include "record/read/reader.h"
 #include "record/stop_mark.h"
-#include "base/progress.h"
 
 #include <stdatomic.h>
 #include <sys/types.h>

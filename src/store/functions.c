@@ -4,8 +4,8 @@
  * compiled once for each statement. */
 #include "store/functions.h"
 
-#include "store/db.h"
 #include "query/regexp.h"
+#include "store/db.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
 #ifndef HX_STORE_QUERY_H
 #define HX_STORE_QUERY_H
 
-#include "store/store.h"
 #include "query/filter.h"
+#include "store/store.h"
 
 /* view, its default sort column (largest first; NULL: as stored), what it shows */
 #define HX_VIEWS(X)                                                                                \

@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "base/progress.h"
 #include "model/snapshot.h"
-#include "traverse/why/backwards.h"
-#include "traverse/retain/scheme.h"
 #include "query/suppress.h"
+#include "traverse/retain/scheme.h"
+#include "traverse/why/backwards.h"
 
 #define HX_STORE_APPLICATION_ID 0x48505831 /* "HPX1" */
 #define HX_STORE_SCHEMA         7

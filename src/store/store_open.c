@@ -3,16 +3,16 @@
 
 #include "base/cleanup.h"
 #include "base/timing.h"
+#include "store/cost/attribution_tables.h"
 #include "store/db.h"
+#include "store/file/sidecar.h"
 #include "store/file/store_file.h"
 #include "store/functions.h"
-#include "store/cost/attribution_tables.h"
-#include "store/schema/migrate.h"
-#include "store/schema/schema.h"
-#include "store/file/sidecar.h"
-#include "store/store_private.h"
 #include "store/objects/sizes.h"
 #include "store/objects/vtab.h"
+#include "store/schema/migrate.h"
+#include "store/schema/schema.h"
+#include "store/store_private.h"
 
 #include <errno.h>
 #include <fcntl.h>

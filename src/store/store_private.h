@@ -4,11 +4,11 @@
 
 #include "base/folder.h"
 #include "base/pin.h"
+#include "store/file/vfs.h"
 #include "store/objects/blocks.h"
 #include "store/query.h"
 #include "store/sqlite.h"
 #include "store/store.h"
-#include "store/file/vfs.h"
 
 /* How long a call waits for another process's transaction: a writer holds the store while
  * it commits, readers while they recover a log. */

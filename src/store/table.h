@@ -9,8 +9,8 @@
 
 #include "base/cleanup.h"
 #include "base/progress.h"
-#include "store/query.h"
 #include "query/filter.h"
+#include "store/query.h"
 
 /* Longest text that is kept of one value. */
 #define HX_CELL_TEXT_MAX 65536

@@ -2,9 +2,9 @@
 #include "traverse/expression.h"
 
 #include "base/cleanup.h"
+#include "query/pattern.h"
 #include "sym/demangle.h"
 #include "traverse/named.h"
-#include "query/pattern.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,9 +7,9 @@
 
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
+#include "query/pattern.h"
 #include "sym/cxxname.h"
 #include "traverse/expression.h"
-#include "query/pattern.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* display.c - draws a pane: header, screens, title, columns, rows, last line. */
 #include "base/pin.h"
 #include "ui/app.h"
-#include "ui/list/marked_rows.h"
-#include "ui/data/difference.h"
 #include "ui/command/prompt.h"
+#include "ui/data/difference.h"
 #include "ui/job.h"
+#include "ui/list/marked_rows.h"
 #include "ui/list/pane.h"
 #include "ui/ui_options.h"
 

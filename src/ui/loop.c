@@ -1,7 +1,7 @@
 /* loop.c - keys in, screens out, and what happens in between. */
 #include "ui/app.h"
-#include "ui/command/request.h"
 #include "ui/command/prompt.h"
+#include "ui/command/request.h"
 #include "ui/command/requests.h"
 #include "ui/job.h"
 #include "ui/list/pane.h"

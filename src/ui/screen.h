@@ -10,8 +10,8 @@
 
 #include "store/census.h"
 #include "store/query/named.h"
-#include "ui/list/list_column.h"
 #include "store/table.h"
+#include "ui/list/list_column.h"
 
 /* In the order of Tab; those with a digit stand in the bar at the top. */
 #define HX_UI_SCREENS(X)                                                                           \

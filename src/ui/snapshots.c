@@ -1,6 +1,6 @@
 /* snapshots.c - which snapshots there are, which one is looked at, and taking another. */
-#include "ui/app.h"
 #include "ui/analysis.h"
+#include "ui/app.h"
 #include "ui/job.h"
 #include "ui/list/pane.h"
 #include "ui/ui_options.h"

@@ -1,13 +1,13 @@
 /* ui.c - the explorer from start to end: panes, messages, the run itself. */
 #include "ui/ui.h"
 
-#include "ui/list/sql_reply.h"
-#include "ui/app.h"
-#include "ui/data/difference.h"
 #include "ui/analysis.h"
+#include "ui/app.h"
 #include "ui/command/prompt.h"
+#include "ui/data/difference.h"
 #include "ui/job.h"
 #include "ui/list/pane.h"
+#include "ui/list/sql_reply.h"
 #include "ui/ui_options.h"
 
 #include <errno.h>

@@ -12,15 +12,15 @@
 #include "synthetic.h"
 
 #include "base/parallel.h"
-#include "traverse/retain/bins.h"
-#include "traverse/key_sums.h"
 #include "traverse/components.h"
 #include "traverse/dominate/dominators.h"
 #include "traverse/dominate/groups.h"
-#include "traverse/reach.h"
-#include "traverse/scan/scan.h"
-#include "traverse/retain/scheme.h"
 #include "traverse/dominate/sure.h"
+#include "traverse/key_sums.h"
+#include "traverse/reach.h"
+#include "traverse/retain/bins.h"
+#include "traverse/retain/scheme.h"
+#include "traverse/scan/scan.h"
 
 #include <inttypes.h>
 #include <stdio.h>

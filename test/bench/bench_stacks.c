@@ -5,8 +5,8 @@
  *
  * The stacks are walks through a made-up call graph with recursion. Each figure stands beside one
  * plain pass over the same frames. */
-#include "record/read/reader.h"
 #include "base/cleanup.h"
+#include "record/read/reader.h"
 #include "store/cost/attribution.h"
 #include "store/query.h"
 #include "store/store.h"

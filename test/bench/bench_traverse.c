@@ -12,8 +12,8 @@
 #include "synthetic.h"
 
 #include "base/parallel.h"
-#include "traverse/scan/lookup.h"
 #include "traverse/reach.h"
+#include "traverse/scan/lookup.h"
 #include "traverse/scan/scan.h"
 
 #include <inttypes.h>

@@ -5,8 +5,8 @@
  * reads, and those of the .dwo file beside. test/fuzz/seeds_elf makes the seeds: DWARF 4 and 5 by
  * what compilers are there, split and packed, symbols in .gnu_debugdata, notes.
  */
-#include "record/bpf/unwind_table.h"
 #include "fuzz.h"
+#include "record/bpf/unwind_table.h"
 #include "sym/code/code.h"
 #include "sym/elf.h"
 #include "sym/module.h"

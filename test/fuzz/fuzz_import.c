@@ -1,8 +1,8 @@
 /* fuzz_import.c - mutated event logs and heap profiles through the importers: none may crash, hang
  * or say nothing of where a lie is. What is stored has to add up. */
 #include "export/import/import.h"
-#include "store/query.h"
 #include "fuzz.h"
+#include "store/query.h"
 
 #include <inttypes.h>
 #include <stdio.h>

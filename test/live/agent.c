@@ -5,8 +5,8 @@
  * Exit 77 where processes may not be traced.
  */
 #include "attach/stop/agent.h"
-#include "base/proc.h"
 #include "attach/stop/tracer.h"
+#include "base/proc.h"
 #include "model/process.h"
 
 #include <errno.h>

@@ -13,8 +13,8 @@
  * Exit status 0 when all holds.
  */
 #include "attach/alloc/alloc.h"
-#include "base/proc.h"
 #include "base/cleanup.h"
+#include "base/proc.h"
 #include "model/process.h"
 
 #include <dirent.h>

@@ -6,10 +6,10 @@
 
 #include "unit.h"
 
-#include "attach/stop/registers.h"
 #include "attach/stop/pagemap.h"
-#include "base/proc.h"
+#include "attach/stop/registers.h"
 #include "base/cleanup.h"
+#include "base/proc.h"
 #include "model/snapshot.h"
 
 #include <dirent.h>

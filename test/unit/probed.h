@@ -3,8 +3,8 @@
 #ifndef HX_UNIT_PROBED_H
 #define HX_UNIT_PROBED_H
 
-#include "record/record.h"
 #include "base/cleanup.h"
+#include "record/record.h"
 #include "unit.h"
 
 #include <fcntl.h>

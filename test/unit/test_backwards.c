@@ -2,9 +2,9 @@
  * whole, and where only some of it is taken, its shortest ones. */
 #include "analysis_check.h"
 
-#include "traverse/why/backwards.h"
 #include "traverse/leaks.h"
 #include "traverse/reach.h"
+#include "traverse/why/backwards.h"
 
 static void nothing(void *context)
 {

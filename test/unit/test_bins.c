@@ -1,9 +1,9 @@
 /* test_bins.c - bins of named roots against one search for each root. */
 #include "random_graph.h"
 
-#include "traverse/retain/bins.h"
 #include "traverse/key_sums.h"
 #include "traverse/reach.h"
+#include "traverse/retain/bins.h"
 #include "traverse/scan/scan.h"
 
 #include <inttypes.h>

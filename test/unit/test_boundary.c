@@ -3,16 +3,16 @@
  * Compiled with indexes of 16 bits: 65,535 objects are the most, HX_NO_OBJ is none of them. */
 #include "unit.h"
 
-#include "base/cleanup.h"
 #include "../image/image.h"
+#include "base/cleanup.h"
 #include "store/store.h"
-#include "traverse/retain/bins.h"
-#include "traverse/key_sums.h"
 #include "traverse/components.h"
 #include "traverse/diff.h"
 #include "traverse/dominate/dominators.h"
 #include "traverse/dominate/groups.h"
+#include "traverse/key_sums.h"
 #include "traverse/reach.h"
+#include "traverse/retain/bins.h"
 #include "traverse/retain/retain.h"
 #include "traverse/scan/scan.h"
 

@@ -4,11 +4,11 @@
 #include "../ui/drawing.h"
 
 #include "base/cleanup.h"
-#include "store/store.h"
 #include "layout/axis.h"
 #include "layout/bin_roots.h"
-#include "ui/picture/chart.h"
 #include "store/census_series.h"
+#include "store/store.h"
+#include "ui/picture/chart.h"
 
 #include <math.h>
 

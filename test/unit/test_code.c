@@ -2,12 +2,12 @@
  * information elsewhere, replaced, deleted and damaged; and the second opinion of addr2line. */
 #include "unit.h"
 
-#include "base/proc.h"
 #include "base/cleanup.h"
+#include "base/proc.h"
 #include "base/text.h"
 #include "base/timing.h"
-#include "sym/code/code.h"
 #include "model/process.h"
+#include "sym/code/code.h"
 
 #include <elf.h>
 #include <fcntl.h>

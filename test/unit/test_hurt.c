@@ -9,10 +9,10 @@
 #include "unit.h"
 
 #include "../image/image.h"
-#include "traverse/retain/bins.h"
-#include "traverse/key_sums.h"
 #include "traverse/dominate/dominators.h"
+#include "traverse/key_sums.h"
 #include "traverse/reach.h"
+#include "traverse/retain/bins.h"
 #include "traverse/retain/retain.h"
 
 #include <inttypes.h>

@@ -2,8 +2,8 @@
  * up and sum to the heap, what was not counted is NULL, and nothing half-written stays. */
 #include "unit.h"
 
-#include "store/write/imported.h"
 #include "store/query.h"
+#include "store/write/imported.h"
 
 #include <inttypes.h>
 

@@ -1,8 +1,8 @@
 /* test_input.c - what a terminal sends, however it is cut into pieces. */
 #include "unit.h"
 
-#include "ui/term/input.h"
 #include "ui/command/request.h"
+#include "ui/term/input.h"
 #include "ui/term/term.h"
 
 #include <locale.h>

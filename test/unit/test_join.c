@@ -2,8 +2,8 @@
  * explained once, each block is found again, and nobody gets a site that is not his. */
 #include "unit.h"
 
-#include "record/read/join.h"
 #include "model/snapshot.h"
+#include "record/read/join.h"
 
 /* Slots of 64 bytes in three mappings; a slot belongs to the walked heap, to an allocator that
  * nobody walks, or to nobody. */

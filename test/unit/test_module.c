@@ -2,12 +2,12 @@
  * hand, and ELF files that lie. */
 #include "unit.h"
 
-#include "base/proc.h"
 #include "attach/types/vtable.h"
 #include "base/cleanup.h"
+#include "base/proc.h"
 #include "base/vec.h"
-#include "sym/module.h"
 #include "model/process.h"
+#include "sym/module.h"
 
 #include <heapx/roots.h>
 

@@ -3,9 +3,9 @@
 #include "store_model.h"
 
 #include "base/text.h"
-#include "store/db.h"
 #include "store/cost/mprof.h"
 #include "store/cost/mprof_fill.h"
+#include "store/db.h"
 #include "store/print/print_mprof.h"
 #include "store/schema/schema.h"
 

@@ -4,14 +4,14 @@
 #include "config.h"
 #include "random_graph.h"
 
-#include "traverse/retain/bins.h"
-#include "traverse/dominate/dominators.h"
 #include "sym/demangle.h"
+#include "traverse/dominate/dominators.h"
 #include "traverse/named.h"
 #include "traverse/reach.h"
+#include "traverse/retain/bins.h"
 #include "traverse/retain/retain.h"
-#include "traverse/scan/scan.h"
 #include "traverse/retain/scheme.h"
+#include "traverse/scan/scan.h"
 
 #include <inttypes.h>
 

@@ -1,9 +1,9 @@
 /* test_naming.c - names in a recording: of this program's own code and types. */
 #include "unit.h"
 
-#include "record/read/space.h"
 #include "base/cleanup.h"
 #include "base/timing.h"
+#include "record/read/space.h"
 
 #include <dlfcn.h>
 #include <sys/stat.h>

@@ -2,11 +2,11 @@
  * sees them: in threads, over signals, longjmp and coroutines, before it came and after it was
  * killed; and notes of probes that are not what they should be. */
 #include "base/proc.h"
+#include "heapx/scc.h"
+#include "model/process.h"
+#include "probed.h"
 #include "record/bpf/probes.bpf.h"
 #include "record/bpf/probes_find.h"
-#include "heapx/scc.h"
-#include "probed.h"
-#include "model/process.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* test_probes.c - the recorder of running processes: where probes go, and what they see of victims
  * that this program forks. What needs the kernel's help is skipped, with the reason, where that
  * cannot be had. */
-#include "record/bpf/probes_find.h"
 #include "probed.h"
+#include "record/bpf/probes_find.h"
 
 #include <dlfcn.h>
 #include <linux/filter.h>

@@ -7,8 +7,8 @@
  */
 #include "unit.h"
 
-#include "record/read/reader.h"
 #include "base/cleanup.h"
+#include "record/read/reader.h"
 
 #include <math.h>
 

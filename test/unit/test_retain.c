@@ -3,8 +3,8 @@
 
 #include "traverse/components.h"
 #include "traverse/reach.h"
-#include "traverse/retain/visits.h"
 #include "traverse/retain/retain.h"
+#include "traverse/retain/visits.h"
 
 enum { RETAINERS = 12 };
 

@@ -5,9 +5,9 @@
  */
 #include "unit.h"
 
+#include "base/timing.h"
 #include "record/record.h"
 #include "record/ring.h"
-#include "base/timing.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
  * strange threads. */
 #include "live.h"
 
-#include "attach/stop/registers.h"
 #include "attach/roots/rootmap.h"
+#include "attach/stop/registers.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

@@ -1,9 +1,9 @@
 /* test_scheme.c - who retains by each scheme, and retainer sets by all of them. */
 #include "retain_oracle.h"
 
-#include "traverse/key_sums.h"
-#include "traverse/components.h"
 #include "query/pattern.h"
+#include "traverse/components.h"
+#include "traverse/key_sums.h"
 #include "traverse/reach.h"
 #include "traverse/retain/scheme.h"
 

@@ -3,8 +3,8 @@
 #include "random_graph.h"
 
 #include "query/glob.h"
-#include "traverse/reach.h"
 #include "query/suppress.h"
+#include "traverse/reach.h"
 
 static void must(hx_error *err)
 {

@@ -1,11 +1,11 @@
 /* test_ui.c - the explorer's tables and columns, without a terminal. */
 #include "unit.h"
 
-#include "ui/data/call_label.h"
-#include "ui/list/list_column.h"
-#include "ui/list/column_kind.h"
 #include "ui/command/palette.h"
 #include "ui/command/request.h"
+#include "ui/data/call_label.h"
+#include "ui/list/column_kind.h"
+#include "ui/list/list_column.h"
 #include "ui/screen.h"
 
 /* Each key means one thing, and every name can be typed and shown. */

@@ -5,11 +5,11 @@
  */
 #include "attach/core/core_private.h"
 
-#include "attach/stop/copy.h"
 #include "attach/ranges.h"
-#include "record/own_mappings.h"
+#include "attach/stop/copy.h"
 #include "base/cleanup.h"
 #include "base/parallel.h"
+#include "record/own_mappings.h"
 #include "sym/module.h"
 
 #include <errno.h>

@@ -1,10 +1,10 @@
 /* backtrace.c - from registers and the copied stacks to named stacks of all threads. */
 #include "attach/roots/backtrace.h"
 
-#include "record/read/interned.h"
-#include "record/read/space.h"
 #include "base/cleanup.h"
 #include "base/timing.h"
+#include "record/read/interned.h"
+#include "record/read/space.h"
 #include "sym/reading.h"
 
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 #include "attach/roots/rootmap.h"
 
 #include "attach/ranges.h"
-#include "record/own_mappings.h"
 #include "attach/roots/stacks.h"
 #include "base/cleanup.h"
+#include "record/own_mappings.h"
 #include "sym/demangle.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* stacks.c - live stacks, thread-local storage, and stacks of threads that have exited. */
 #include "attach/roots/stacks.h"
 
-#include "attach/roots/pthread_record.h"
 #include "attach/ranges.h"
+#include "attach/roots/pthread_record.h"
 #include "attach/roots/sigframe.h"
 #include "base/cleanup.h"
 #include "base/lower_bound.h"

@@ -10,10 +10,10 @@
 
 #include "attach/alloc/alloc.h"
 #include "attach/stop/short_call.h"
-#include "record/stop_mark.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "model/process.h"
+#include "record/stop_mark.h"
 
 struct hx_agent; /* the parent's end */
 

@@ -1,10 +1,10 @@
 /* agent_worker.c - one capture: stop, copy, let go, reply. */
 #include "attach/stop/agent_protocol.h"
 #include "attach/stop/copy.h"
-#include "base/proc.h"
 #include "attach/stop/tracer.h"
 #include "base/cleanup.h"
 #include "base/parallel.h"
+#include "base/proc.h"
 #include "model/process.h"
 
 #include <errno.h>

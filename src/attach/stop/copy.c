@@ -1,12 +1,12 @@
 /* copy.c - copying what can hold heap, roots and stacks, as fast as the memory allows. */
 #include "attach/stop/copy.h"
 
-#include "attach/stop/pagemap.h"
 #include "attach/ranges.h"
-#include "record/own_mappings.h"
-#include "base/proc.h"
+#include "attach/stop/pagemap.h"
 #include "base/cleanup.h"
 #include "base/parallel.h"
+#include "base/proc.h"
+#include "record/own_mappings.h"
 
 #include <errno.h>
 #include <fcntl.h>

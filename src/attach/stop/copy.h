@@ -6,8 +6,8 @@
 #ifndef HX_ATTACH_STOP_COPY_H
 #define HX_ATTACH_STOP_COPY_H
 
-#include "attach/stop/agent.h"
 #include "attach/memory_limits.h"
+#include "attach/stop/agent.h"
 #include "attach/stop/tracer.h"
 
 struct hx_copy {

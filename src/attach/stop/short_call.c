@@ -2,8 +2,8 @@
 #include "attach/stop/short_call.h"
 
 #include "attach/stop/registers.h"
-#include "base/proc.h"
 #include "base/cleanup.h"
+#include "base/proc.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

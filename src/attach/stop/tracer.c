@@ -2,9 +2,9 @@
 #include "attach/stop/tracer.h"
 
 #include "attach/stop/registers.h"
-#include "base/proc.h"
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
+#include "base/proc.h"
 #include "base/progress.h"
 
 #include <errno.h>

@@ -7,8 +7,8 @@
 #ifndef HX_ATTACH_STOP_TRACER_H
 #define HX_ATTACH_STOP_TRACER_H
 
-#include "attach/stop/timed_call.h"
 #include "attach/stop/short_call.h"
+#include "attach/stop/timed_call.h"
 #include "base/error.h"
 #include "base/timing.h"
 #include "base/vec.h"

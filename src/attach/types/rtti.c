@@ -2,9 +2,9 @@
 #include "attach/types/rtti.h"
 
 #include "attach/types/classes.h"
-#include "sym/demangle.h"
 #include "base/cleanup.h"
 #include "base/parallel.h"
+#include "sym/demangle.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -5,9 +5,9 @@
 #include "attach/preflight.h"
 #include "base/cleanup.h"
 #include "base/timing.h"
-#include "cli/words/matched.h"
 #include "cli/commands.h"
 #include "cli/words/input_file.h"
+#include "cli/words/matched.h"
 #include "traverse/reach.h"
 #include "traverse/scan/scan.h"
 

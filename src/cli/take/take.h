@@ -4,9 +4,9 @@
 #define HX_CLI_TAKE_TAKE_H
 
 #include "attach/attach.h"
-#include "record/record.h"
 #include "cli/console.h"
 #include "cli/words/options.h"
+#include "record/record.h"
 #include "store/store.h"
 
 /* A target and how it is taken. Use: {.args, .console} and hx_session_open(), before anything

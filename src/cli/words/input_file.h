@@ -3,8 +3,8 @@
 #define HX_CLI_WORDS_INPUT_FILE_H
 
 #include "cli/console.h"
-#include "cli/words/options.h"
 #include "cli/take/spool.h"
+#include "cli/words/options.h"
 #include "store/store.h"
 
 /* Opens a store for reading. A core or a profile of another program is read into a private

@@ -7,8 +7,8 @@
 #include "cli/commands.h"
 #include "cli/help.h"
 #include "cost/centres.h"
-#include "traverse/named.h"
 #include "query/pattern.h"
+#include "traverse/named.h"
 
 #include <ctype.h>
 #include <getopt.h>

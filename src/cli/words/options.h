@@ -8,9 +8,9 @@
 #define HX_CLI_WORDS_OPTIONS_H
 
 #include "attach/attach.h"
-#include "record/record.h"
 #include "base/error.h"
 #include "model/graph.h"
+#include "record/record.h"
 #include "store/cost/attribution.h"
 #include "store/query.h"
 

@@ -1,8 +1,8 @@
 /* revise_option.c - roots named, and retainers chosen, after a snapshot was taken. */
 #include "base/cleanup.h"
 #include "base/timing.h"
-#include "cli/words/matched.h"
 #include "cli/take/take.h"
+#include "cli/words/matched.h"
 #include "traverse/named.h"
 
 #include <stdlib.h>

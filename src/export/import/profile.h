@@ -7,11 +7,11 @@
 #ifndef HX_EXPORT_IMPORT_PROFILE_H
 #define HX_EXPORT_IMPORT_PROFILE_H
 
+#include "base/pairs.h"
 #include "base/text.h"
 #include "base/vec.h"
 #include "export/import/import.h"
 #include "store/write/imported.h"
-#include "base/pairs.h"
 
 /* By what a profile breaks the heap down; the numbers are those of event logs. */
 enum hx_breakdown {

@@ -6,9 +6,9 @@
  * script; with it a click zooms, names are cut to fit, and a search marks. What would be thinner
  * than a pixel at WIDTH is merged, and the head says how much.
  */
-#include "export/timepoints.h"
 #include "export/paths/paths.h"
 #include "export/svg/drawing.h"
+#include "export/timepoints.h"
 
 #include "base/cleanup.h"
 #include "base/text.h"

@@ -5,8 +5,8 @@
  * PROFILE_SAMPLES samples; what is merged for it is told. Ids are 1, 2, ... in the order of their
  * tables. A path is written from its leaf to its root.
  */
-#include "export/timepoints.h"
 #include "export/paths/paths.h"
+#include "export/timepoints.h"
 
 #include "base/cleanup.h"
 #include "base/index.h"

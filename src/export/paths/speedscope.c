@@ -1,8 +1,8 @@
 /* speedscope.c - the file format of speedscope: a sampled profile for each snapshot, whose weights
  * are bytes. Frames are shared by all of them, and stand behind them, so that a profile is written
  * as soon as it is made. */
-#include "export/timepoints.h"
 #include "export/paths/paths.h"
+#include "export/timepoints.h"
 
 #include "base/cleanup.h"
 

@@ -6,8 +6,8 @@
 #ifndef HX_RECORD_BPF_PROBES_BPF_H
 #define HX_RECORD_BPF_PROBES_BPF_H
 
-#include "record/event.h"
 #include "record/bpf/unwind_rows.h"
+#include "record/event.h"
 
 /* A probe's cookie: what the function does with its arguments, and a number that tells functions
  * apart. */

@@ -3,11 +3,11 @@
  * One ring, whose order is the order of what happened. A round takes what stood in it when the
  * round began.
  */
-#include "base/proc.h"
-#include "record/bpf/probes_private.h"
 #include "base/cleanup.h"
+#include "base/proc.h"
 #include "base/text.h"
 #include "base/timing.h"
+#include "record/bpf/probes_private.h"
 #include "sym/demangle.h"
 
 #include <bpf/bpf.h>

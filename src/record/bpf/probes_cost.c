@@ -1,11 +1,11 @@
 /* probes_cost.c - what the probes cost: tried on functions of heapx's own before any is set, and
  * counted while they are there.
  */
-#include "base/proc.h"
-#include "record/bpf/probes_private.h"
 #include "base/cleanup.h"
+#include "base/proc.h"
 #include "base/timing.h"
 #include "model/process.h"
+#include "record/bpf/probes_private.h"
 
 #include <stdio.h>
 #include <stdlib.h>

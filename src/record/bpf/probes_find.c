@@ -6,8 +6,8 @@
  */
 #include "record/bpf/probes_find.h"
 
-#include "record/bpf/probes.bpf.h"
 #include "base/cleanup.h"
+#include "record/bpf/probes.bpf.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -3,9 +3,9 @@
  * Everything that holds them there is a descriptor of this process: whatever ends it, the kernel
  * takes the probes away.
  */
-#include "record/bpf/probes_private.h"
 #include "base/cleanup.h"
 #include "base/timing.h"
+#include "record/bpf/probes_private.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>

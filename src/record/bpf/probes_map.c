@@ -4,9 +4,9 @@
  * The maps are made once, large enough for what is mapped then and a good deal more. A file that
  * finds no room has no table; frames in it are taken by frame pointer.
  */
-#include "record/bpf/probes_private.h"
 #include "base/cleanup.h"
 #include "base/timing.h"
+#include "record/bpf/probes_private.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -8,8 +8,8 @@
  */
 #include "record/bpf/probes_find.h"
 
-#include "record/bpf/probes.bpf.h"
 #include "base/cleanup.h"
+#include "record/bpf/probes.bpf.h"
 #include "sym/elf.h"
 
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 /* probes_possible.c - what the probes need of the kernel and of the user, and what is in the way.
  */
+#include "base/cleanup.h"
 #include "base/proc.h"
 #include "record/bpf/probes_private.h"
-#include "base/cleanup.h"
 
 #include <bpf/bpf.h>
 #include <errno.h>

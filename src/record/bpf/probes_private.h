@@ -4,9 +4,9 @@
 
 #include "record/bpf/probes.bpf.h"
 #include "record/bpf/probes_find.h"
-#include "record/record.h"
-#include "record/read/space.h"
 #include "record/bpf/unwind_table.h"
+#include "record/read/space.h"
+#include "record/record.h"
 
 /* Arrays of the kernel that are mapped here, too. */
 struct hx_probe_array {

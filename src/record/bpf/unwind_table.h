@@ -5,8 +5,8 @@
 #ifndef HX_RECORD_BPF_UNWIND_TABLE_H
 #define HX_RECORD_BPF_UNWIND_TABLE_H
 
-#include "record/bpf/unwind_rows.h"
 #include "base/error.h"
+#include "record/bpf/unwind_rows.h"
 #include "sym/cfi.h"
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* marks.c - the marks of one thread: putting them on, taking them off, noticing what was left. */
-#include "record/preload/marks.h"
 #include "record/event.h"
+#include "record/preload/marks.h"
 
 #include <stdatomic.h>
 #include <string.h>

@@ -8,8 +8,8 @@
 #ifndef HX_RECORD_READ_READER_H
 #define HX_RECORD_READ_READER_H
 
-#include "record/event.h"
 #include "model/recording.h"
+#include "record/event.h"
 
 #include <stddef.h>
 

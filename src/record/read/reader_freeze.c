@@ -1,7 +1,7 @@
 /* reader_freeze.c - from a reader to a recording, its figures, and its invariants. */
-#include "record/read/reader_private.h"
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
+#include "record/read/reader_private.h"
 
 #include <math.h>
 #include <stdlib.h>

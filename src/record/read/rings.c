@@ -5,13 +5,13 @@
  * consistent prefix, whatever the threads do meanwhile. Each piece is copied before it is looked
  * at: the program can write to all of the region at any time, and is not believed.
  */
+#include "base/cleanup.h"
 #include "base/proc.h"
+#include "base/timing.h"
 #include "record/guard.h"
+#include "record/read/space.h"
 #include "record/record.h"
 #include "record/ring.h"
-#include "record/read/space.h"
-#include "base/cleanup.h"
-#include "base/timing.h"
 
 #include <dirent.h>
 #include <errno.h>

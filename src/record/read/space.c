@@ -1,10 +1,10 @@
 /* space.c - where code lies in a recorded process, and unwinding through it. */
 #include "record/read/space.h"
 
-#include "base/proc.h"
-#include "base/index.h"
 #include "base/cleanup.h"
+#include "base/index.h"
 #include "base/lower_bound.h"
+#include "base/proc.h"
 #include "base/timing.h"
 #include "model/process.h"
 

@@ -6,8 +6,8 @@
 #ifndef HX_RECORD_READ_SPACE_H
 #define HX_RECORD_READ_SPACE_H
 
-#include "record/read/reader.h"
 #include "base/progress.h"
+#include "record/read/reader.h"
 #include "sym/code/code.h"
 
 typedef struct hx_space hx_space;

@@ -4,10 +4,10 @@
 
 #include "base/cleanup.h"
 #include "base/timing.h"
+#include "cost/centres.h"
 #include "store/db.h"
 #include "store/schema/row.h"
 #include "store/schema/schema.h"
-#include "cost/centres.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
 
 #include "base/cleanup.h"
 #include "base/timing.h"
-#include "store/db.h"
 #include "store/cost/attribution_tables.h"
 #include "store/cost/mprof_fill.h"
+#include "store/db.h"
 #include "store/store_private.h"
 #include "store/write/writer.h"
 

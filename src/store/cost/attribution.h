@@ -9,8 +9,8 @@
 #ifndef HX_STORE_COST_ATTRIBUTION_H
 #define HX_STORE_COST_ATTRIBUTION_H
 
-#include "store/store.h"
 #include "cost/ccs.h"
+#include "store/store.h"
 
 #define HX_CHAIN_DEPTH 5
 

@@ -5,8 +5,8 @@
 #include "store/cost/mprof.h"
 
 #include "base/cleanup.h"
-#include "store/db.h"
 #include "store/cost/mprof_private.h"
+#include "store/db.h"
 #include "store/store_private.h"
 
 #include <string.h>

@@ -2,9 +2,9 @@
 #include "store/cost/mprof_fill.h"
 
 #include "base/cleanup.h"
+#include "cost/callgraph.h"
 #include "store/db.h"
 #include "store/schema/row.h"
-#include "cost/callgraph.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* save.c - a private temporary store becomes a file that stays. */
 #include "base/cleanup.h"
 #include "store/db.h"
-#include "store/file/store_file.h"
 #include "store/file/sidecar.h"
+#include "store/file/store_file.h"
 #include "store/store.h"
 #include "store/store_private.h"
 

@@ -2,8 +2,8 @@
 #include "store/file/store_file.h"
 
 #include "base/cleanup.h"
-#include "store/schema/schema.h"
 #include "store/file/sidecar.h"
+#include "store/schema/schema.h"
 #include "store/store.h"
 
 #include <errno.h>

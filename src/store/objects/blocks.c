@@ -5,9 +5,9 @@
 #include "base/lower_bound.h"
 #include "base/vec.h"
 #include "model/graph.h"
+#include "store/cost/stack_map.h"
 #include "store/db.h"
 #include "store/objects/overlay.h"
-#include "store/cost/stack_map.h"
 #include "store/objects/top.h"
 
 #include <stdatomic.h>

@@ -10,8 +10,8 @@
 #define HX_STORE_OBJECTS_BLOCKS_H
 
 #include "base/error.h"
-#include "store/objects/packed_column.h"
 #include "store/objects/column_names.h"
+#include "store/objects/packed_column.h"
 #include "store/schema/schema.h"
 
 #include <stdbool.h>

@@ -6,10 +6,10 @@
 #include "store/store.h"
 
 #include "base/cleanup.h"
-#include "store/objects/packed_column.h"
+#include "store/cost/attribute.h"
 #include "store/db.h"
 #include "store/objects/overlay.h"
-#include "store/cost/attribute.h"
+#include "store/objects/packed_column.h"
 #include "store/schema/row.h"
 #include "store/schema/schema.h"
 #include "store/store_private.h"

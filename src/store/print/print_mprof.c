@@ -7,8 +7,8 @@
 #include "store/print/print_mprof.h"
 
 #include "base/cleanup.h"
-#include "store/db.h"
 #include "store/cost/mprof_private.h"
+#include "store/db.h"
 #include "store/store_private.h"
 
 #include <inttypes.h>

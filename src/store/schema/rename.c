@@ -7,8 +7,8 @@
 #include "store/schema/rename.h"
 
 #include "base/cleanup.h"
-#include "store/objects/packed_column.h"
 #include "store/db.h"
+#include "store/objects/packed_column.h"
 #include "store/schema/schema.h"
 #include "store/write/sets.h"
 #include "sym/demangle.h"

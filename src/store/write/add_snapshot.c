@@ -7,10 +7,10 @@
 #include "store/write/writer.h"
 
 #include "base/cleanup.h"
-#include "store/write/analyse.h"
 #include "store/db.h"
-#include "store/write/write_recording.h"
 #include "store/store_private.h"
+#include "store/write/analyse.h"
+#include "store/write/write_recording.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,9 +3,9 @@
 #include "store/write/analyse.h"
 
 #include "base/cleanup.h"
+#include "base/pairs.h"
 #include "base/timing.h"
 #include "store/db.h"
-#include "base/pairs.h"
 #include "store/write/sets.h"
 #include "traverse/retain/bins.h"
 

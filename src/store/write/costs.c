@@ -3,8 +3,8 @@
 #include "store/write/write_recording.h"
 
 #include "base/cleanup.h"
-#include "store/write/analyse.h"
 #include "store/db.h"
+#include "store/write/analyse.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -12,11 +12,11 @@
 #ifndef HX_STORE_WRITE_FRAMES_H
 #define HX_STORE_WRITE_FRAMES_H
 
+#include "base/pairs.h"
 #include "base/text.h"
 #include "base/vec.h"
-#include "base/pairs.h"
-#include "store/sqlite.h"
 #include "cost/ccs.h"
+#include "store/sqlite.h"
 
 #include <stdbool.h>
 

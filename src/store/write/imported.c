@@ -10,9 +10,9 @@
 #include "base/index.h"
 #include "store/cost/attribute.h"
 #include "store/db.h"
-#include "store/write/write_recording.h"
-#include "store/write/sets.h"
 #include "store/store_private.h"
+#include "store/write/sets.h"
+#include "store/write/write_recording.h"
 
 #include <stdlib.h>
 #include <string.h>

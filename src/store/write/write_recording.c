@@ -3,8 +3,8 @@
 
 #include "base/cleanup.h"
 #include "model/function_name.h"
-#include "store/db.h"
 #include "store/cost/inlined_marks.h"
+#include "store/db.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
  *
  * It lies in temporary tables over the file's own, which end with the connection. */
 #include "base/cleanup.h"
-#include "store/write/analyse.h"
 #include "store/db.h"
 #include "store/store_private.h"
+#include "store/write/analyse.h"
 
 #include <stdlib.h>
 #include <string.h>

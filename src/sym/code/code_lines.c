@@ -3,8 +3,8 @@
 
 #include "base/cleanup.h"
 #include "base/index.h"
-#include "base/timing.h"
 #include "base/text.h"
+#include "base/timing.h"
 #include "sym/demangle.h"
 
 #include <stdlib.h>

@@ -2,8 +2,8 @@
 #ifndef HX_TRAVERSE_WHY_HOLDERS_H
 #define HX_TRAVERSE_WHY_HOLDERS_H
 
-#include "traverse/why/distance.h"
 #include "traverse/reach.h"
+#include "traverse/why/distance.h"
 
 /* A root that reaches the object. */
 struct hx_holder {

@@ -7,9 +7,9 @@
  * none passes an object twice. How many prefixes wait and how many edges are read is bounded; past
  * the bounds there are fewer of these further chains.
  */
+#include "traverse/reach.h"
 #include "traverse/why/distance.h"
 #include "traverse/why/holders.h"
-#include "traverse/reach.h"
 
 #include <stdlib.h>
 #include <string.h>

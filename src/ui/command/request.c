@@ -1,16 +1,16 @@
 /* request.c - what keys and commands do. */
 #include "ui/command/request.h"
 
-#include "ui/app.h"
-#include "ui/list/marked_rows.h"
-#include "ui/command/complete.h"
-#include "ui/data/difference.h"
-#include "ui/list/tree.h"
 #include "ui/analysis.h"
+#include "ui/app.h"
+#include "ui/command/complete.h"
 #include "ui/command/prompt.h"
 #include "ui/command/requests.h"
+#include "ui/data/difference.h"
 #include "ui/job.h"
+#include "ui/list/marked_rows.h"
 #include "ui/list/pane.h"
+#include "ui/list/tree.h"
 #include "ui/ui_options.h"
 
 #include <ctype.h>

@@ -1,11 +1,11 @@
 /* resolve.c - from an address that somebody typed to the object that contains it, from a set of
  * objects to its largest. */
 #include "ui/app.h"
-#include "ui/data/call_label.h"
-#include "ui/list/type_name.h"
 #include "ui/command/requests.h"
+#include "ui/data/call_label.h"
 #include "ui/job.h"
 #include "ui/list/pane.h"
+#include "ui/list/type_name.h"
 #include "ui/ui_options.h"
 
 #include <inttypes.h>

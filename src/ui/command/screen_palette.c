@@ -2,8 +2,8 @@
 #include "ui/app.h"
 #include "ui/command/complete.h"
 #include "ui/command/palette.h"
-#include "ui/command/request.h"
 #include "ui/command/prompt.h"
+#include "ui/command/request.h"
 #include "ui/command/requests.h"
 #include "ui/list/pane.h"
 

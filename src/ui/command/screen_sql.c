@@ -1,12 +1,12 @@
 /* screen_sql.c - the answer to a statement: a list that is sorted, filtered, searched, followed and
  * written as all others. */
-#include "ui/list/sql_reply.h"
 #include "ui/app.h"
 #include "ui/command/complete.h"
-#include "ui/command/requests.h"
 #include "ui/command/prompt.h"
+#include "ui/command/requests.h"
 #include "ui/job.h"
 #include "ui/list/pane.h"
+#include "ui/list/sql_reply.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* pane.c - windows over lists: loading, moving, keeping the cursor on its row. */
 #include "ui/app.h"
-#include "ui/data/difference.h"
 #include "ui/data/call_label.h"
+#include "ui/data/difference.h"
 #include "ui/list/marked_rows.h"
 #include "ui/list/tree.h"
 #include "ui/list/type_name.h"

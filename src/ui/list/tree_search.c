@@ -1,10 +1,10 @@
 /* tree_search.c - the next node of a tree whose names match, also where it is folded. */
 #include "ui/app.h"
-#include "ui/data/call_label.h"
-#include "ui/list/tree.h"
 #include "ui/command/requests.h"
+#include "ui/data/call_label.h"
 #include "ui/job.h"
 #include "ui/list/pane.h"
+#include "ui/list/tree.h"
 
 #include <string.h>
 

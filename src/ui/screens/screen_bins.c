@@ -1,10 +1,10 @@
 /* screen_bins.c - bytes by the exact set of named roots that reach them: an intersection matrix,
  * or, while no root is named, the roots that could be. */
+#include "ui/analysis.h"
 #include "ui/app.h"
 #include "ui/data/difference.h"
-#include "ui/picture/matrix.h"
-#include "ui/analysis.h"
 #include "ui/list/pane.h"
+#include "ui/picture/matrix.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
  * bytes over the snapshots. */
 #include "ui/app.h"
 #include "ui/data/call_label.h"
-#include "ui/list/tree.h"
 #include "ui/list/pane.h"
+#include "ui/list/tree.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* screen_centres.c - the tree of cost-centre stacks: who allocated, by who called them. */
 #include "ui/app.h"
-#include "ui/list/tree.h"
 #include "ui/list/pane.h"
+#include "ui/list/tree.h"
 
 #include <inttypes.h>
 

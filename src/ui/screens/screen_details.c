@@ -2,8 +2,8 @@
  * that allocated what it stands for. */
 #include "ui/app.h"
 #include "ui/data/call_label.h"
-#include "ui/list/column_kind.h"
 #include "ui/job.h"
+#include "ui/list/column_kind.h"
 #include "ui/list/pane.h"
 
 #include <inttypes.h>

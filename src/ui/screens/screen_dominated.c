@@ -1,8 +1,8 @@
 /* screen_dominated.c - a level of the dominator tree: the objects that one dominates immediately,
  * or all that hang directly under the roots. */
 #include "ui/app.h"
-#include "ui/list/type_name.h"
 #include "ui/list/pane.h"
+#include "ui/list/type_name.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -5,10 +5,10 @@
  * a window around the cursor.
  */
 #include "ui/app.h"
-#include "ui/list/type_name.h"
 #include "ui/command/requests.h"
 #include "ui/job.h"
 #include "ui/list/pane.h"
+#include "ui/list/type_name.h"
 #include "ui/ui_options.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* screen_named.c - the roots that were given names, and what each of them reaches. */
-#include "ui/app.h"
 #include "ui/analysis.h"
+#include "ui/app.h"
 #include "ui/list/pane.h"
 
 static const struct hx_column columns[] = {

@@ -1,8 +1,8 @@
 /* screen_object.c - one object: what it is, who allocated, retains and dominates it, what refers to
  * it and what it refers to. */
 #include "ui/app.h"
-#include "ui/list/type_name.h"
 #include "ui/list/pane.h"
+#include "ui/list/type_name.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 /* screen_timeline.c - a census over all snapshots, as a stacked area chart; below it a row for each
  * band: what it is at the snapshot under the cursor. */
 #include "layout/axis.h"
-#include "ui/app.h"
-#include "ui/picture/chart.h"
-#include "ui/command/requests.h"
 #include "store/census_series.h"
 #include "ui/analysis.h"
+#include "ui/app.h"
+#include "ui/command/requests.h"
 #include "ui/job.h"
 #include "ui/list/pane.h"
+#include "ui/picture/chart.h"
 #include "ui/ui_options.h"
 
 #include <inttypes.h>

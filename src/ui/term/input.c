@@ -67,13 +67,6 @@ void hx_input_took(struct hx_input *input, size_t n, uint64_t now_ns)
     input->last_ns = now_ns;
 }
 
-void hx_input_drop(struct hx_input *input)
-{
-    input->at = input->n = 1;
-    input->pasting = false;
-    input->escaped_ns = 0;
-}
-
 /* --- sequences --- */
 
 static enum found terminal_key(const struct hx_input *input, const unsigned char *s, size_t n,

@@ -59,7 +59,4 @@ bool hx_input_next(struct hx_input *input, uint64_t now_ns, int *ret);
 /* How long what is there may still become another key; -1: nothing is there. */
 int hx_input_wait_ms(const struct hx_input *input, uint64_t now_ns);
 
-/* Forgets what was not decoded. */
-void hx_input_drop(struct hx_input *input);
-
 #endif

@@ -1,7 +1,7 @@
 /* mouse.c - the wheel moves, a click chooses, one more opens. */
 #include "ui/app.h"
-#include "ui/command/requests.h"
 #include "ui/command/prompt.h"
+#include "ui/command/requests.h"
 #include "ui/list/pane.h"
 
 #include <string.h>

@@ -4,8 +4,8 @@
  * behind it: they act in their order once the row is there. What ends or draws is not kept. Ctrl-C
  * throws away what waits; so does an Esc of somebody who has seen that it takes long. */
 #include "ui/app.h"
-#include "ui/command/request.h"
 #include "ui/command/prompt.h"
+#include "ui/command/request.h"
 #include "ui/command/requests.h"
 #include "ui/job.h"
 #include "ui/list/pane.h"
