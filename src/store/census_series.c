@@ -389,23 +389,17 @@ static hx_error *read_label(const struct hx_census_series *series, struct hx_cen
 /* What an imported profile is broken down by; NULL: there is none. */
 static hx_error *find_imported(hx_store *store, const struct hx_stored_census **ret)
 {
-    static const struct {
-        const char *census, *rows;
-    } told[] = {
-        {"ccs", "hx_site"},
-        {"biography", "hx_biography"},
-        {"module", "hx_module"},
-        {"type", "hx_type"},
-    };
+    static const char *const told[] = {"ccs", "biography", "module", "type"};
     *ret = NULL;
     for (size_t i = 0; i < sizeof told / sizeof *told && !*ret; i++) {
+        const struct hx_stored_census *census = hx_census_find(told[i]);
         char sql[128];
         int64_t there = 0;
         snprintf(sql, sizeof sql, "SELECT EXISTS (SELECT 1 FROM %s WHERE bytes IS NOT NULL)",
-                 told[i].rows);
+                 census->also ? census->also : census->table);
         HX_TRY(ask_number(store, sql, &there));
         if (there)
-            *ret = hx_census_find(told[i].census);
+            *ret = census;
     }
     return NULL;
 }
