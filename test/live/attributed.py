@@ -497,4 +497,4 @@ def pool(folder):
 
 
 if __name__ == "__main__":
-    live.main(git, python, cxx, marked, pool)
+    live.main(git, python, cxx, marked, pool, nightly=(python,))

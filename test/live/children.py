@@ -216,4 +216,5 @@ def last(folder):
 
 
 if __name__ == "__main__":
-    live.main(traced, tracer, raw, silent, early, become, space, late, names, memory, last, forks)
+    live.main(traced, tracer, raw, silent, early, become, space, late, names, memory, last, forks,
+              long=(memory, forks))

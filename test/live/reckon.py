@@ -401,4 +401,4 @@ def nginx(folder):
 
 
 if __name__ == "__main__":
-    live.main(demo, python, sqlite, gdb, git, nginx, long=(nginx,), nightly=(python, git))
+    live.main(demo, python, sqlite, gdb, git, nginx, nightly=(python, git, nginx))

@@ -231,5 +231,5 @@ int main(void)
         cmocka_unit_test(notes),
         cmocka_unit_test(largest),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run_some(tests);
 }

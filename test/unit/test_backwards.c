@@ -166,5 +166,5 @@ int main(void)
         cmocka_unit_test(parts),
         cmocka_unit_test(wide),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run_some(tests);
 }

@@ -392,5 +392,5 @@ int main(void)
         cmocka_unit_test(test_scan),
         cmocka_unit_test(test_store),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run_some(tests);
 }

@@ -689,5 +689,5 @@ int main(void)
         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_register_after_expression),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run_some(tests);
 }

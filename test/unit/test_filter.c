@@ -1139,5 +1139,5 @@ int main(void)
         cmocka_unit_test(three_judges),
         cmocka_unit_test(soup),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run_some(tests);
 }

@@ -87,7 +87,7 @@ static inline int unit_run_some_of(const char *name, const struct CMUnitTest *te
         return _cmocka_run_group_tests(name, tests, n, NULL, NULL);
     struct unit_random random = unit_random_begin(name);
     size_t count = 0;
-    for (size_t i = unit_below(&random, 3); i < n; i += 3)
+    for (size_t i = unit_below(&random, n < 3 ? n : 3); i < n; i += 3)
         chosen[count++] = tests[i];
     return _cmocka_run_group_tests(name, chosen, count, NULL, NULL);
 }
