@@ -267,4 +267,4 @@ def programs(folder):
 
 if __name__ == "__main__":
     live.main(modes, libraries, nobody, daemon, refused, shells, interrupted, killed, programs,
-              long=(shells, programs))
+              long=(modes, libraries, shells, programs))
