@@ -1,7 +1,6 @@
 /* ranges.c - sets of address ranges. */
 #include "attach/ranges.h"
 
-
 #include <stdlib.h>
 
 bool hx_ranges_add(hx_ranges *ranges, uint64_t start, uint64_t end)
