@@ -5,34 +5,47 @@
 
 #include <string.h>
 
+/* clang-format off */
+
 /* A cost-centre stack by its innermost centres; the key stands between the two. */
 #define CCS_LABEL                                                                                  \
-    "(WITH RECURSIVE up(parent, n, label) AS (SELECT c.parent_id, 0, k.label FROM hx_ccs AS c"     \
-    " JOIN hx_centre AS k ON k.centre = c.centre WHERE c.ccs_id = "
+    "(WITH RECURSIVE up(parent, n, label) AS ("                                                    \
+        "SELECT c.parent_id, 0, k.label"                                                           \
+        " FROM hx_ccs AS c"                                                                        \
+        " JOIN hx_centre AS k ON k.centre = c.centre"                                              \
+        " WHERE c.ccs_id = "
 #define CCS_LABEL_END                                                                              \
-    " UNION ALL SELECT c.parent_id, up.n + 1, k.label FROM up CROSS JOIN hx_ccs AS c"              \
-    " ON c.ccs_id = up.parent CROSS JOIN hx_centre AS k ON k.centre = c.centre"                    \
-    " WHERE c.parent_id IS NOT NULL AND up.n < 12)"                                                \
-    " SELECT group_concat(CASE n WHEN 12 THEN '...' ELSE label END, ' < ') FROM up)"
+        " UNION ALL SELECT c.parent_id, up.n + 1, k.label"                                         \
+        " FROM up"                                                                                 \
+        " CROSS JOIN hx_ccs AS c ON c.ccs_id = up.parent"                                          \
+        " CROSS JOIN hx_centre AS k ON k.centre = c.centre"                                        \
+        " WHERE c.parent_id IS NOT NULL AND up.n < 12)"                                            \
+    " SELECT group_concat(CASE n WHEN 12 THEN '...' ELSE label END, ' < ')"                        \
+    " FROM up)"
 #define CCS_ACROSS   "x.ccs_id AS ccs_id, " CCS_LABEL "x.ccs_id" CCS_LABEL_END " AS label"
 #define CCS_IDENTITY "(SELECT c.identity FROM hx_ccs AS c WHERE c.ccs_id = x.ccs_id)"
 
 /* Members lie in the order of their labels. */
 #define SET_LABEL                                                                                  \
-    "(SELECT group_concat(label, ', ') FROM (SELECT r.label AS label FROM hx_set_member AS m"      \
-    " CROSS JOIN hx_retainer AS r ON r.retainer = m.retainer WHERE m.set_id = "
-#define SET_LABEL_END " ORDER BY m.position))"
-#define SET_NUMBERS   "WHEN 0 THEN '(unreachable)' WHEN 1 THEN 'MANY'"
+    "(SELECT group_concat(label, ', ') FROM ("                                                     \
+        "SELECT r.label AS label"                                                                  \
+        " FROM hx_set_member AS m"                                                                 \
+        " CROSS JOIN hx_retainer AS r ON r.retainer = m.retainer"                                  \
+        " WHERE m.set_id = "
+#define SET_LABEL_END                                                                              \
+        " ORDER BY m.position))"
+#define SET_NUMBERS "WHEN 0 THEN '(unreachable)' WHEN 1 THEN 'MANY'"
 #define SET_SHOWN(key)                                                                             \
-    "CASE " key " " SET_NUMBERS " ELSE coalesce(" SET_LABEL key SET_LABEL_END ", '(unknown)') END"
+    "CASE " key " " SET_NUMBERS                                                                    \
+    " ELSE coalesce(" SET_LABEL key SET_LABEL_END ", '(unknown)') END"
 
 /* What is said of a whole recorded stack. */
 #define STACK(column, key) "(SELECT t." column " FROM hx_stack AS t WHERE t.stack_id = " key ")"
 #define MODULE             "coalesce(" STACK("module", "x.stack_id") ", '(unknown)')"
 
 #define NAMES(snapshot)                                                                            \
-    "(SELECT group_concat(name, '+') FROM (SELECT name FROM hx_named WHERE snapshot = " snapshot   \
-    " ORDER BY position))"
+    "(SELECT group_concat(name, '+') FROM ("                                                       \
+        "SELECT name FROM hx_named WHERE snapshot = " snapshot " ORDER BY position))"
 
 /* Types that objects are of; those of an imported profile, too, which counts none. */
 #define COUNTED(row)                                                                               \
@@ -40,7 +53,9 @@
 
 #define RECORDED(snapshot)                                                                         \
     "SELECT EXISTS (SELECT 1 FROM hx_stack_site x WHERE x.snapshot = s.snapshot)"                  \
-    " OR s.heap_objects = 0 FROM hx_snapshot s WHERE s.snapshot = " snapshot
+        " OR s.heap_objects = 0"                                                                   \
+    " FROM hx_snapshot s"                                                                          \
+    " WHERE s.snapshot = " snapshot
 
 #define MEASURED(column, snapshot)                                                                 \
     "SELECT " column " IS NOT NULL FROM hx_snapshot WHERE snapshot = " snapshot
@@ -50,41 +65,48 @@
 
 /* Who allocated, else what the kind means. */
 #define ABOUT_LEAK(site, kind)                                                                     \
-    "coalesce(" site ", CASE " kind " WHEN 'definite' THEN 'nothing points to it'"                 \
-    " WHEN 'indirect' THEN 'held by lost objects only'"                                            \
-    " WHEN 'possible' THEN 'by interior pointers only' END) AS about"
+    "coalesce(" site ", CASE " kind                                                                \
+        " WHEN 'definite' THEN 'nothing points to it'"                                             \
+        " WHEN 'indirect' THEN 'held by lost objects only'"                                        \
+        " WHEN 'possible' THEN 'by interior pointers only'"                                        \
+        " END) AS about"
 #define LEAK_SITE "coalesce(" STACK("label", "x.stack_id") ", x.site) AS site"
 
 #define ABOUT_PART                                                                                 \
-    ", CASE part WHEN 'live' THEN 'objects that the program holds'"                                \
-    " WHEN 'free' THEN 'free and cached blocks of the heap'"                                       \
-    " WHEN 'overhead' THEN 'the allocator''s own'"                                                 \
-    " WHEN 'files' THEN 'mapped files: programs, libraries'"                                       \
-    " WHEN 'stacks' THEN 'stacks of threads'"                                                      \
-    " WHEN 'anonymous' THEN 'mapped, no allocator''s'"                                             \
-    " WHEN 'shared' THEN 'shared with other processes'"                                            \
-    " WHEN 'other' THEN 'all the rest' END AS about"
+    ", CASE part"                                                                                  \
+        " WHEN 'live' THEN 'objects that the program holds'"                                       \
+        " WHEN 'free' THEN 'free and cached blocks of the heap'"                                   \
+        " WHEN 'overhead' THEN 'the allocator''s own'"                                             \
+        " WHEN 'files' THEN 'mapped files: programs, libraries'"                                   \
+        " WHEN 'stacks' THEN 'stacks of threads'"                                                  \
+        " WHEN 'anonymous' THEN 'mapped, no allocator''s'"                                         \
+        " WHEN 'shared' THEN 'shared with other processes'"                                        \
+        " WHEN 'other' THEN 'all the rest'"                                                        \
+        " END AS about"
 
 /* Columns of the list of sites, and where they come from: rows s of a snapshot. */
 #define SITES(rows)                                                                                \
     "SELECT s.snapshot AS snapshot, s.stack_id AS stack_id, a.ccs_id AS ccs_id,"                   \
-    " s.bytes AS bytes, s.objects AS objects, k.alloc_bytes AS alloc_bytes,"                       \
-    " k.alloc_objects AS alloc_objects, t.label AS site, t.module AS module,"                      \
-    " p.source AS source, " SINCE(                                                                 \
-        RECORDED("$other"), "coalesce(s.bytes, 0)",                                                \
-        "(SELECT o.bytes FROM hx_stack_site o WHERE o.snapshot = $other"                           \
-        " AND o.stack_id = s.stack_id)") " FROM " rows " s"                                        \
-                                         " LEFT JOIN hx_stack_cost k ON k.snapshot = $snapshot "   \
-                                         "AND "                                                    \
-                                         "k.stack_id = s.stack_id"                                 \
-                                         " LEFT JOIN hx_stack t ON t.stack_id = s.stack_id"        \
-                                         " LEFT JOIN hx_attributed a ON a.stack_id = s.stack_id"   \
-                                         " LEFT JOIN hx_frame c ON c.frame_id = s.stack_id LEFT "  \
-                                         "JOIN hx_place p ON p.place = c.place"
+        " s.bytes AS bytes, s.objects AS objects,"                                                 \
+        " k.alloc_bytes AS alloc_bytes, k.alloc_objects AS alloc_objects,"                         \
+        " t.label AS site, t.module AS module, p.source AS source, "                               \
+        SINCE(                                                                                     \
+            RECORDED("$other"),                                                                    \
+            "coalesce(s.bytes, 0)",                                                                \
+            "(SELECT o.bytes FROM hx_stack_site o"                                                 \
+                " WHERE o.snapshot = $other AND o.stack_id = s.stack_id)")                         \
+    " FROM " rows " s"                                                                             \
+    " LEFT JOIN hx_stack_cost k ON k.snapshot = $snapshot AND k.stack_id = s.stack_id"             \
+    " LEFT JOIN hx_stack t ON t.stack_id = s.stack_id"                                             \
+    " LEFT JOIN hx_attributed a ON a.stack_id = s.stack_id"                                        \
+    " LEFT JOIN hx_frame c ON c.frame_id = s.stack_id"                                             \
+    " LEFT JOIN hx_place p ON p.place = c.place"
 
 #define BELOW                                                                                      \
-    "(WITH RECURSIVE b(id) AS (SELECT $id UNION SELECT c.ccs_id FROM b"                            \
-    " CROSS JOIN hx_ccs c ON c.parent_id = b.id) SELECT id FROM b)"
+    "(WITH RECURSIVE b(id) AS ("                                                                   \
+        "SELECT $id"                                                                               \
+        " UNION SELECT c.ccs_id FROM b CROSS JOIN hx_ccs c ON c.parent_id = b.id)"                 \
+    " SELECT id FROM b)"
 
 #define NOT_RECORDED                                                                               \
     "Who allocated was not recorded: heapx run -- CMD, heapx record PID and"                       \
@@ -111,24 +133,34 @@ const struct hx_stored_census hx_stored_censuses[] = {
         .across = {{"label"}, SET_SHOWN("x.set_id") " AS label"},
         .whole = true,
         .alike = HX_ALIKE_SCHEME,
-        .more = ", (SELECT s.members FROM hx_set AS s WHERE s.set_id = d.set_id AND d.set_id > 1)"
-                " AS members, " SET_SHOWN("d.set_id") " AS label",
+        .more =
+            ", (SELECT s.members FROM hx_set AS s WHERE s.set_id = d.set_id AND d.set_id > 1)"
+                " AS members, "
+            SET_SHOWN("d.set_id")
+                " AS label",
         .written = "label",
         /* against sets that were made in the same way: of the same scheme, with the same patterns,
            and MANY from the same size on */
-        .list = "SELECT r.*, p.only_pages AS only_pages, p.shared_pages AS shared_pages, " SINCE(
-            "$other <> $snapshot AND EXISTS (SELECT 1 FROM hx_census a, hx_census b"
-            " WHERE a.snapshot = $other AND b.snapshot = $snapshot AND a.scheme IS b.scheme"
-            " AND a.max_set IS b.max_set AND a.patterns IS b.patterns)",
-            "r.bytes",
-            "(SELECT t.bytes FROM hx_retention t WHERE t.snapshot = $other"
-            " AND t.set_id = r.set_id)") " FROM retainers r LEFT JOIN hx_page p"
-                                         " ON p.snapshot = r.snapshot AND p.census = 'retainer' "
-                                         "AND p.key = r.set_id"
-                                         " WHERE r.snapshot = $snapshot",
-        .facts = "SELECT (SELECT count(*) FROM hx_retention WHERE snapshot = $snapshot) AS rows,"
-                 " s.heap_bytes, c.scheme, c.sets, c.visits_per_object FROM snapshots s"
-                 " LEFT JOIN censuses c ON c.snapshot = s.snapshot WHERE s.snapshot = $snapshot",
+        .list =
+            "SELECT r.*, p.only_pages AS only_pages, p.shared_pages AS shared_pages, "
+                SINCE(
+                    "$other <> $snapshot AND EXISTS (SELECT 1 FROM hx_census a, hx_census b"
+                        " WHERE a.snapshot = $other AND b.snapshot = $snapshot"
+                        " AND a.scheme IS b.scheme AND a.max_set IS b.max_set"
+                        " AND a.patterns IS b.patterns)",
+                    "r.bytes",
+                    "(SELECT t.bytes FROM hx_retention t"
+                        " WHERE t.snapshot = $other AND t.set_id = r.set_id)")
+            " FROM retainers r"
+            " LEFT JOIN hx_page p"
+                " ON p.snapshot = r.snapshot AND p.census = 'retainer' AND p.key = r.set_id"
+            " WHERE r.snapshot = $snapshot",
+        .facts =
+            "SELECT (SELECT count(*) FROM hx_retention WHERE snapshot = $snapshot) AS rows,"
+                " s.heap_bytes, c.scheme, c.sets, c.visits_per_object"
+            " FROM snapshots s"
+            " LEFT JOIN censuses c ON c.snapshot = s.snapshot"
+            " WHERE s.snapshot = $snapshot",
         .heading = "Heap by retainer sets",
         .lacks = "retainer sets",
         .missing =
@@ -159,34 +191,44 @@ const struct hx_stored_census hx_stored_censuses[] = {
            other one go by their roots */
         .list =
             "SELECT b.snapshot AS snapshot, b.roots AS roots, b.bytes AS bytes,"
-            " b.objects AS objects, p.only_pages AS only_pages,"
-            " p.shared_pages AS shared_pages, 0 AS rank, NULL AS expr,"
-            " NULL AS retained_bytes, " SINCE(
-                "$other <> $snapshot AND " NAMES("$other") " IS " NAMES(
-                    "$snapshot") " AND EXISTS (SELECT 1 FROM hx_bin WHERE snapshot = $other)",
-                "b.bytes",
-                "o.bytes") " FROM hx_bin b LEFT JOIN hx_page p"
-                           " ON p.snapshot = b.snapshot AND p.census = 'bin' AND p.key = b.bin"
-                           " LEFT JOIN (SELECT roots, sum(bytes) AS bytes FROM hx_bin WHERE "
-                           "objects > 0"
-                           " AND snapshot = $other GROUP BY roots) AS o ON o.roots = b.roots"
-                           " WHERE b.objects > 0 AND b.snapshot = $snapshot"
-                           /* while no root is named, those that could be */
-                           " UNION ALL SELECT $snapshot, name, NULL, NULL, NULL, NULL, rank, expr, "
-                           "retained_bytes, NULL"
-                           " FROM ($where) WHERE EXISTS (SELECT 1 FROM hx_bin WHERE snapshot = "
-                           "$snapshot)"
-                           " AND NOT EXISTS (SELECT 1 FROM hx_named WHERE snapshot = $snapshot)",
+                " b.objects AS objects, p.only_pages AS only_pages,"
+                " p.shared_pages AS shared_pages, 0 AS rank, NULL AS expr,"
+                " NULL AS retained_bytes, "
+                SINCE(
+                    "$other <> $snapshot AND "
+                        NAMES("$other") " IS " NAMES("$snapshot")
+                        " AND EXISTS (SELECT 1 FROM hx_bin WHERE snapshot = $other)",
+                    "b.bytes",
+                    "o.bytes")
+            " FROM hx_bin b"
+            " LEFT JOIN hx_page p"
+                " ON p.snapshot = b.snapshot AND p.census = 'bin' AND p.key = b.bin"
+            " LEFT JOIN (SELECT roots, sum(bytes) AS bytes"
+                " FROM hx_bin"
+                " WHERE objects > 0 AND snapshot = $other"
+                " GROUP BY roots) AS o ON o.roots = b.roots"
+            " WHERE b.objects > 0 AND b.snapshot = $snapshot"
+            /* while no root is named, those that could be */
+            " UNION ALL SELECT $snapshot, name, NULL, NULL, NULL, NULL, rank, expr,"
+                " retained_bytes, NULL"
+            " FROM ($where)"
+            " WHERE EXISTS (SELECT 1 FROM hx_bin WHERE snapshot = $snapshot)"
+                " AND NOT EXISTS (SELECT 1 FROM hx_named WHERE snapshot = $snapshot)",
         /* a row for each named root: what it reaches alone, and together with others */
         .facts =
             "SELECT c.rows AS rows, c.most AS most, s.heap_bytes AS heap_bytes,"
-            " n.name AS name, k.names AS names,"
-            " coalesce(t.exclusive_bytes, 0) AS exclusive_bytes,"
-            " coalesce(t.shared_bytes, 0) AS shared_bytes FROM snapshots s CROSS JOIN"
-            " (SELECT count(*) AS rows, max(bytes) AS most FROM bins WHERE snapshot = $snapshot)"
-            " AS c CROSS JOIN (SELECT count(*) AS names FROM hx_named WHERE snapshot = $snapshot)"
-            " AS k LEFT JOIN hx_named n ON n.snapshot = s.snapshot LEFT JOIN ($where)"
-            " AS t ON t.name = n.name WHERE s.snapshot = $snapshot ORDER BY n.position",
+                " n.name AS name, k.names AS names,"
+                " coalesce(t.exclusive_bytes, 0) AS exclusive_bytes,"
+                " coalesce(t.shared_bytes, 0) AS shared_bytes"
+            " FROM snapshots s"
+            " CROSS JOIN (SELECT count(*) AS rows, max(bytes) AS most"
+                " FROM bins WHERE snapshot = $snapshot) AS c"
+            " CROSS JOIN (SELECT count(*) AS names"
+                " FROM hx_named WHERE snapshot = $snapshot) AS k"
+            " LEFT JOIN hx_named n ON n.snapshot = s.snapshot"
+            " LEFT JOIN ($where) AS t ON t.name = n.name"
+            " WHERE s.snapshot = $snapshot"
+            " ORDER BY n.position",
         .heading = "Heap by root bins",
         .lacks = "root bins",
         .missing = "Root bins are not worked out in any snapshot: :root NAME=EXPR names a root and"
@@ -237,21 +279,28 @@ const struct hx_stored_census hx_stored_censuses[] = {
         /* numbered in each snapshot anew: those of the other one go by name */
         .list =
             "SELECT t.snapshot AS snapshot, coalesce(t.name, '(unknown)') AS type,"
-            " t.confidence AS confidence, t.bytes AS bytes, t.objects AS objects,"
-            " t.retained_bytes AS retained_bytes, t.symbol AS symbol,"
-            " p.only_pages AS only_pages, p.shared_pages AS shared_pages, " SINCE(
-                "EXISTS (SELECT 1 FROM hx_type WHERE snapshot = $other)", "t.bytes",
-                "o.bytes") " FROM hx_type t LEFT JOIN hx_page p ON p.snapshot = t.snapshot"
-                           " AND p.census = 'type' AND p.key = t.type LEFT JOIN"
-                           " (SELECT coalesce(name, '(unknown)') AS name, sum(bytes) AS bytes FROM "
-                           "hx_type AS x"
-                           " WHERE " COUNTED("x") " AND snapshot = $other GROUP BY 1) AS o"
-                                                  " ON o.name = coalesce(t.name, '(unknown)')"
-                                                  " WHERE " COUNTED(
-                                                      "t") " AND t.snapshot = $snapshot",
-        .facts = "SELECT (SELECT count(*) FROM types WHERE snapshot = $snapshot) AS rows,"
-                 " (SELECT sum(bytes) FROM hx_type WHERE snapshot = $snapshot AND name IS NOT NULL)"
-                 " AS typed, heap_bytes FROM snapshots WHERE snapshot = $snapshot",
+                " t.confidence AS confidence, t.bytes AS bytes, t.objects AS objects,"
+                " t.retained_bytes AS retained_bytes, t.symbol AS symbol,"
+                " p.only_pages AS only_pages, p.shared_pages AS shared_pages, "
+                SINCE(
+                    "EXISTS (SELECT 1 FROM hx_type WHERE snapshot = $other)",
+                    "t.bytes",
+                    "o.bytes")
+            " FROM hx_type t"
+            " LEFT JOIN hx_page p"
+                " ON p.snapshot = t.snapshot AND p.census = 'type' AND p.key = t.type"
+            " LEFT JOIN (SELECT coalesce(name, '(unknown)') AS name, sum(bytes) AS bytes"
+                " FROM hx_type AS x"
+                " WHERE " COUNTED("x") " AND snapshot = $other"
+                " GROUP BY 1) AS o ON o.name = coalesce(t.name, '(unknown)')"
+            " WHERE " COUNTED("t") " AND t.snapshot = $snapshot",
+        .facts =
+            "SELECT (SELECT count(*) FROM types WHERE snapshot = $snapshot) AS rows,"
+                " (SELECT sum(bytes) FROM hx_type"
+                    " WHERE snapshot = $snapshot AND name IS NOT NULL) AS typed,"
+                " heap_bytes"
+            " FROM snapshots"
+            " WHERE snapshot = $snapshot",
         .heading = "Heap by types",
         .lacks = "sums by type",
         .missing = "Types are not added up in any snapshot: :analyse does it for this one.",
@@ -275,13 +324,21 @@ const struct hx_stored_census hx_stored_censuses[] = {
         .whole = true,
         .made = RECORDED("$snapshot"),
         .written = "module",
-        .list = "SELECT b.*, " SINCE(
-            RECORDED("$other"), "b.bytes",
-            "o.bytes") " FROM modules AS b LEFT JOIN (SELECT module, bytes FROM modules"
-                       " WHERE snapshot = $other) AS o ON o.module = b.module WHERE b.snapshot = "
-                       "$snapshot",
-        .facts = "SELECT (SELECT count(DISTINCT module) FROM modules WHERE snapshot = s.snapshot)"
-                 " AS rows, heap_bytes FROM snapshots AS s WHERE snapshot = $snapshot",
+        .list =
+            "SELECT b.*, "
+                SINCE(
+                    RECORDED("$other"),
+                    "b.bytes",
+                    "o.bytes")
+            " FROM modules AS b"
+            " LEFT JOIN (SELECT module, bytes FROM modules WHERE snapshot = $other) AS o"
+                " ON o.module = b.module"
+            " WHERE b.snapshot = $snapshot",
+        .facts =
+            "SELECT (SELECT count(DISTINCT module) FROM modules WHERE snapshot = s.snapshot)"
+                " AS rows, heap_bytes"
+            " FROM snapshots AS s"
+            " WHERE snapshot = $snapshot",
         .heading = "Heap by modules",
         .lacks = "modules (nobody recorded who allocates)",
         .missing = NOT_RECORDED,
@@ -302,32 +359,48 @@ const struct hx_stored_census hx_stored_censuses[] = {
         .subset = HX_SUBSET_SITE,
         .here = {{"stack_id"}, "x.stack_id AS stack_id"},
         .made = RECORDED("$snapshot"),
-        .more = ", " STACK(
-            "label",
-            "d.stack_id") " AS site,"
-                          " (SELECT a.ccs_id FROM hx_attributed a WHERE a.stack_id = d.stack_id) "
-                          "AS ccs_id,"
-                          " (SELECT p.source FROM hx_frame c JOIN hx_place p ON p.place = c.place"
-                          " WHERE c.frame_id = d.stack_id) AS source",
+        .more =
+            ", "
+            STACK("label", "d.stack_id")
+                " AS site,"
+            " (SELECT a.ccs_id FROM hx_attributed a WHERE a.stack_id = d.stack_id) AS ccs_id,"
+            " (SELECT p.source"
+                " FROM hx_frame c"
+                " JOIN hx_place p ON p.place = c.place"
+                " WHERE c.frame_id = d.stack_id) AS source",
         .written = "stack_id, site",
         /* several may have one label: they differ in the lines that the calls stand in */
-        .list = SITES("(SELECT snapshot, stack_id, bytes, objects FROM hx_stack_site"
-                      " WHERE snapshot = $snapshot)"),
+        .list =
+            SITES(
+                "(SELECT snapshot, stack_id, bytes, objects"
+                    " FROM hx_stack_site"
+                    " WHERE snapshot = $snapshot)"),
         /* of a cost centre also those that have nothing any more */
-        .list_below = SITES(
-            "(SELECT $snapshot AS snapshot, y.stack_id AS stack_id, x.bytes AS bytes,"
-            " x.objects AS objects FROM hx_attributed y LEFT JOIN hx_stack_site x"
-            " ON x.snapshot = $snapshot AND x.stack_id = y.stack_id LEFT JOIN hx_stack_cost z"
-            " ON z.snapshot = $snapshot AND z.stack_id = y.stack_id WHERE (x.stack_id IS NOT NULL"
-            " OR z.stack_id IS NOT NULL) AND y.ccs_id IN " BELOW ")"),
+        .list_below =
+            SITES(
+                "(SELECT $snapshot AS snapshot, y.stack_id AS stack_id, x.bytes AS bytes,"
+                        " x.objects AS objects"
+                    " FROM hx_attributed y"
+                    " LEFT JOIN hx_stack_site x"
+                        " ON x.snapshot = $snapshot AND x.stack_id = y.stack_id"
+                    " LEFT JOIN hx_stack_cost z"
+                        " ON z.snapshot = $snapshot AND z.stack_id = y.stack_id"
+                    " WHERE (x.stack_id IS NOT NULL OR z.stack_id IS NOT NULL)"
+                        " AND y.ccs_id IN "
+                        BELOW
+                    ")"),
         .facts =
             "SELECT (SELECT count(*) FROM hx_stack_site WHERE snapshot = s.snapshot) AS rows,"
-            " (SELECT sum(x.bytes) FROM hx_stack_site x"
-            " JOIN hx_frame c ON c.frame_id = x.stack_id JOIN hx_place p ON p.place = c.place"
-            " WHERE x.snapshot = s.snapshot AND p.inlined >= 0) AS known,"
-            " s.heap_bytes AS heap_bytes, r.method AS method, r.events AS events,"
-            " r.sample_bytes AS sample_bytes, r.upper_bounds AS upper_bounds FROM snapshots s"
-            " LEFT JOIN hx_recording r ON r.snapshot = s.snapshot WHERE s.snapshot = $snapshot",
+                " (SELECT sum(x.bytes)"
+                    " FROM hx_stack_site x"
+                    " JOIN hx_frame c ON c.frame_id = x.stack_id"
+                    " JOIN hx_place p ON p.place = c.place"
+                    " WHERE x.snapshot = s.snapshot AND p.inlined >= 0) AS known,"
+                " s.heap_bytes AS heap_bytes, r.method AS method, r.events AS events,"
+                " r.sample_bytes AS sample_bytes, r.upper_bounds AS upper_bounds"
+            " FROM snapshots s"
+            " LEFT JOIN hx_recording r ON r.snapshot = s.snapshot"
+            " WHERE s.snapshot = $snapshot",
         .heading = "Heap by allocation sites",
         .lacks = "allocation sites (nobody recorded them)",
         .missing = NOT_RECORDED,
@@ -358,28 +431,34 @@ const struct hx_stored_census hx_stored_censuses[] = {
         .moved_as = "lost",
         .counts = "leaked_objects",
         /* texts that are NULL are told from empty ones */
-        .list = "SELECT x.*, " SINCE(
-            MEASURED("reachable_bytes", "$other"), "x.bytes",
-            "o.bytes") " FROM (SELECT l.snapshot AS snapshot, l.kind AS kind, l.type AS type,"
-                       " coalesce(t.label, l.site) AS site, sum(l.bytes) AS bytes,"
-                       " sum(l.objects) AS objects, " ABOUT_LEAK(
-                           "t.label",
-                           "l.kind") ", max(l.stack_id) AS stack_id FROM hx_leak AS l"
-                                     " LEFT JOIN hx_stack AS t ON t.stack_id = l.stack_id WHERE "
-                                     "l.snapshot = $snapshot"
-                                     " GROUP BY 1, 2, 3, 4) AS x LEFT JOIN (SELECT l.kind AS kind,"
-                                     " quote(l.type) AS type, quote(coalesce(t.label, l.site)) AS "
-                                     "site,"
-                                     " sum(l.bytes) AS bytes FROM hx_leak AS l LEFT JOIN hx_stack "
-                                     "AS t"
-                                     " ON t.stack_id = l.stack_id WHERE l.snapshot = $other GROUP "
-                                     "BY 1, 2, 3) AS o"
-                                     " ON o.kind = x.kind AND o.type = quote(x.type) AND o.site = "
-                                     "quote(x.site)",
+        .list =
+            "SELECT x.*, "
+                SINCE(
+                    MEASURED("reachable_bytes", "$other"),
+                    "x.bytes",
+                    "o.bytes")
+            " FROM (SELECT l.snapshot AS snapshot, l.kind AS kind, l.type AS type,"
+                    " coalesce(t.label, l.site) AS site, sum(l.bytes) AS bytes,"
+                    " sum(l.objects) AS objects, "
+                    ABOUT_LEAK("t.label", "l.kind")
+                    ", max(l.stack_id) AS stack_id"
+                " FROM hx_leak AS l"
+                " LEFT JOIN hx_stack AS t ON t.stack_id = l.stack_id"
+                " WHERE l.snapshot = $snapshot"
+                " GROUP BY 1, 2, 3, 4) AS x"
+            " LEFT JOIN (SELECT l.kind AS kind, quote(l.type) AS type,"
+                    " quote(coalesce(t.label, l.site)) AS site, sum(l.bytes) AS bytes"
+                " FROM hx_leak AS l"
+                " LEFT JOIN hx_stack AS t ON t.stack_id = l.stack_id"
+                " WHERE l.snapshot = $other"
+                " GROUP BY 1, 2, 3) AS o"
+                " ON o.kind = x.kind AND o.type = quote(x.type) AND o.site = quote(x.site)",
         .facts =
-            "SELECT (SELECT count(*) FROM leaks WHERE snapshot = $snapshot) AS rows, heap_bytes,"
-            " leaked_bytes, leaked_objects, EXISTS (SELECT 1 FROM hx_leak"
-            " WHERE snapshot = $snapshot AND stack_id IS NOT NULL) AS sites FROM snapshots"
+            "SELECT (SELECT count(*) FROM leaks WHERE snapshot = $snapshot) AS rows,"
+                " heap_bytes, leaked_bytes, leaked_objects,"
+                " EXISTS (SELECT 1 FROM hx_leak"
+                    " WHERE snapshot = $snapshot AND stack_id IS NOT NULL) AS sites"
+            " FROM snapshots"
             " WHERE snapshot = $snapshot",
         .heading = "Heap by state",
         .subject = "heap and leaks",
@@ -405,14 +484,23 @@ const struct hx_stored_census hx_stored_censuses[] = {
         .more = ABOUT_PART,
         .written = "part",
         .moved_as = "RSS",
-        .list = "SELECT snapshot, part, bytes" ABOUT_PART ", " SINCE(
-            MEASURED("rss_bytes", "$other"), "bytes",
-            "(SELECT o.bytes FROM hx_account o WHERE o.snapshot = $other"
-            " AND o.part = account.part)") " FROM account WHERE snapshot = $snapshot",
+        .list =
+            "SELECT snapshot, part, bytes"
+                ABOUT_PART
+                ", "
+                SINCE(
+                    MEASURED("rss_bytes", "$other"),
+                    "bytes",
+                    "(SELECT o.bytes FROM hx_account o"
+                        " WHERE o.snapshot = $other AND o.part = account.part)")
+            " FROM account"
+            " WHERE snapshot = $snapshot",
         .facts =
-            "SELECT (SELECT count(*) FROM account WHERE snapshot = $snapshot) AS rows, rss_bytes,"
-            " (SELECT sum(bytes) FROM account WHERE snapshot = $snapshot) AS total"
-            " FROM snapshots WHERE snapshot = $snapshot",
+            "SELECT (SELECT count(*) FROM account WHERE snapshot = $snapshot) AS rows,"
+                " rss_bytes,"
+                " (SELECT sum(bytes) FROM account WHERE snapshot = $snapshot) AS total"
+            " FROM snapshots"
+            " WHERE snapshot = $snapshot",
         .heading = "Resident memory by use",
         .subject = "resident memory",
         .lacks = "account of the resident memory",
@@ -462,12 +550,18 @@ const struct hx_stored_census hx_stored_censuses[] = {
 const struct hx_stored_census hx_census_kinds = {
     .name = "kind",
     .statement =
-        "SELECT snapshot, CASE WHEN confidence = 'likely' THEN 'object of likely type'"
-        " WHEN confidence IS NULL AND type = '(unknown)' THEN 'block of unknown type'"
-        " ELSE 'object of known type' END AS key, sum(bytes) AS bytes FROM types GROUP BY 1, 2",
+        "SELECT snapshot,"
+            " CASE WHEN confidence = 'likely' THEN 'object of likely type'"
+                " WHEN confidence IS NULL AND type = '(unknown)' THEN 'block of unknown type'"
+                " ELSE 'object of known type' END AS key,"
+            " sum(bytes) AS bytes"
+        " FROM types"
+        " GROUP BY 1, 2",
     .ghc_option = "-hd",
     .ghc_number = HX_GHC_DESCRIPTIONS,
 };
+
+/* clang-format on */
 
 const struct hx_stored_census hx_compared_views[] = {
     {

@@ -41,29 +41,38 @@ TEXT(set) = "{text:SELECT 1 AS rank, n.position AS position, 'root' AS what,"
             " replace(substr(taken_at, 6, 14), 'T', ' '), bytes, objects, NULL, snapshot,"
             " NULL, NULL FROM (" HISTORY ") ORDER BY rank, position, object";
 
+/* clang-format off */
 #define HISTORY_END(order)                                                                         \
-    "(SELECT bytes FROM (" HISTORY ") WHERE bytes IS NOT NULL ORDER BY snapshot " order " LIMIT "  \
-    "1)"
+    "(SELECT bytes FROM (" HISTORY ")"                                                             \
+        " WHERE bytes IS NOT NULL"                                                                 \
+        " ORDER BY snapshot " order                                                                \
+        " LIMIT 1)"
 
 /* The history has 200 numbers at most. */
 TEXT(set_facts) =
     "SELECT (SELECT count(*) FROM snapshots) + min(5, coalesce(t.objects, 0))"
-    " + coalesce((SELECT members FROM hx_set WHERE set_id = $id), 0) AS rows,"
-    " t.bytes AS bytes, t.objects AS objects, s.heap_bytes AS heap_bytes,"
-    " p.only_pages AS only_pages, p.shared_pages AS shared_pages,"
-    " (SELECT scheme FROM censuses WHERE snapshot = s.snapshot) AS scheme,"
-    " (SELECT max(t.bytes) FROM " SUMS " t WHERE " SUMS_OF_IT ") AS most,"
-    " (SELECT count(*) FROM snapshots) AS snapshots,"
-    " (SELECT group_concat(coalesce(peak, '-'), ' ') FROM (SELECT max(bytes)"
-    " AS peak FROM (SELECT bytes, row_number() OVER (ORDER BY snapshot) - 1 AS i,"
-    " count(*) OVER () AS n FROM (" HISTORY
-    ")) GROUP BY CASE WHEN n > 200 THEN i * 200 / n ELSE i END ORDER BY i)) AS history,"
-    " " HISTORY_END("ASC") " AS first, " HISTORY_END(
-        "DESC") " AS last"
-                " FROM snapshots s LEFT JOIN " SUMS " t ON t.snapshot = s.snapshot AND " SUMS_OF_IT
-                " LEFT JOIN hx_page p ON p.snapshot = s.snapshot AND p.census = "
-                "{text:'bin'~'retainer'}"
-                " AND p.key = {text:t.bin~t.set_id} WHERE s.snapshot = $snapshot";
+        " + coalesce((SELECT members FROM hx_set WHERE set_id = $id), 0) AS rows,"
+        " t.bytes AS bytes, t.objects AS objects, s.heap_bytes AS heap_bytes,"
+        " p.only_pages AS only_pages, p.shared_pages AS shared_pages,"
+        " (SELECT scheme FROM censuses WHERE snapshot = s.snapshot) AS scheme,"
+        " (SELECT max(t.bytes) FROM " SUMS " t WHERE " SUMS_OF_IT ") AS most,"
+        " (SELECT count(*) FROM snapshots) AS snapshots,"
+        " (SELECT group_concat(coalesce(peak, '-'), ' ')"
+            " FROM (SELECT max(bytes) AS peak"
+                " FROM (SELECT bytes, row_number() OVER (ORDER BY snapshot) - 1 AS i,"
+                        " count(*) OVER () AS n"
+                    " FROM (" HISTORY "))"
+                " GROUP BY CASE WHEN n > 200 THEN i * 200 / n ELSE i END"
+                " ORDER BY i)) AS history,"
+        " " HISTORY_END("ASC") " AS first,"
+        " " HISTORY_END("DESC") " AS last"
+    " FROM snapshots s"
+    " LEFT JOIN " SUMS " t ON t.snapshot = s.snapshot AND " SUMS_OF_IT
+    " LEFT JOIN hx_page p"
+        " ON p.snapshot = s.snapshot AND p.census = {text:'bin'~'retainer'}"
+        " AND p.key = {text:t.bin~t.set_id}"
+    " WHERE s.snapshot = $snapshot";
+/* clang-format on */
 
 /* --- named roots ---------------------------------------------------------------------------- */
 
