@@ -59,7 +59,7 @@ static void lose_heap(struct hx_snapshot *snapshot)
     hx_snapshot_lose(snapshot, "heap of an unknown allocator", 1, 0, 0);
 }
 
-/* Walks every allocator that is there. */
+/* Walks the first allocator that is there. */
 static hx_error *walk_allocators(hx_attach *attach, struct hx_snapshot *snapshot,
                                  hx_ranges *excluded, const struct hx_progress *progress,
                                  enum hx_walk_verdict *ret)

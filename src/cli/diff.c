@@ -5,8 +5,10 @@
 #include "cli/take/take.h"
 #include "cli/words/input_file.h"
 #include "cli/words/view.h"
+#include "store/query/named.h"
 #include "traverse/diff.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -102,9 +104,21 @@ int hx_diff_order(const struct hx_diff_choice *choice, struct hx_value a, struct
 
 /* --- the snapshots ----------------------------------------------------------------- */
 
+hx_error *hx_diff_lacks(const struct hx_diff_side *side, const char *what)
+{
+    return hx_error_new(HX_E_ABSENT, side->place.file, "take another view, or another snapshot",
+                        "snapshot %" PRId64 " has no %s", side->number, what);
+}
+
 hx_error *hx_diff_load(const struct hx_diff_call *call, int side, struct hx_snapshot **ret)
 {
     const struct hx_diff_side *from = &call->side[side];
+    int64_t objects = -1;
+    HX_TRY(hx_query_number(from->store, HX_QUERY_snapshot_value,
+                           HX_QUERY_ARGS(.snapshot = from->number, .column = "heap_objects"),
+                           &objects));
+    if (objects < 0)
+        return hx_diff_lacks(from, "objects");
     return hx_store_load_objects(from->store, from->number, &call->console->progress, ret);
 }
 

@@ -57,7 +57,10 @@ struct hx_value hx_value_text(const char *text);
 /* Opens the stores, once the call is known to make sense. */
 hx_error *hx_diff_open(struct hx_diff_call *call);
 
-/* The objects of a side, without edges. */
+/* HX_E_ABSENT: the snapshot has no such thing. */
+hx_error *hx_diff_lacks(const struct hx_diff_side *side, const char *what);
+
+/* The objects of a side, without edges; HX_E_ABSENT when they are not known. */
 hx_error *hx_diff_load(const struct hx_diff_call *call, int side, struct hx_snapshot **ret);
 
 /* For each object of B one bit: it is not in A, and is in the third snapshot. */

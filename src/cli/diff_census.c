@@ -31,14 +31,9 @@ void hx_diff_censuses(bool still, struct hx_text *text)
 /* A census without rows is one of an empty heap, or none was made. */
 static hx_error *check_rows(const struct hx_diff_side *side, const struct hx_stored_census *census)
 {
-    int64_t objects = -1;
-    HX_TRY(hx_query_number(side->store, HX_QUERY_snapshot_value,
-                           HX_QUERY_ARGS(.snapshot = side->number, .column = "heap_objects"),
-                           &objects));
-    if (!objects)
-        return NULL;
-    return hx_error_new(HX_E_ABSENT, side->place.file, "take another view, or another snapshot",
-                        "snapshot %" PRId64 " has no %s", side->number, hx_census_word(census));
+    bool made;
+    HX_TRY(hx_difference_made(side->store, census, side->number, &made));
+    return made ? NULL : hx_diff_lacks(side, hx_census_word(census));
 }
 
 static hx_error *revise(const struct hx_diff_call *call, int side,
@@ -58,7 +53,7 @@ static hx_error *read_side(const struct hx_diff_call *call, int side,
     hx_interrupts_end_queries(from->store);
     hx_error *err = hx_difference_add(difference, side, from->store, from->number, &rows);
     hx_interrupts_end_queries(NULL);
-    if (!err && !rows && difference->census->whole)
+    if (!err && !rows)
         err = check_rows(from, difference->census);
     return err;
 }

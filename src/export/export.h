@@ -1,9 +1,10 @@
 /* export.h - rows of a store in the formats of other programs.
  *
- * A format is one file: src/export/NAME.c with a `const struct hx_exporter hx_export_NAME`, a line
- * in HX_EXPORTS below, a line in Makefile.am, a test in test/export, a paragraph in
- * heapx-export(1). `heapx export`, its help and its errors come from the table. Exporters read rows
- * by store/query.h and store/census.h and through nothing else; what they write goes into a sink.
+ * A format is one file: src/export/FOLDER/NAME.c with a `const struct hx_exporter
+ * hx_export_NAME`, a line in HX_EXPORTS below, a line in Makefile.am, a test in test/export, a
+ * paragraph in heapx-export(1). `heapx export`, its help and its errors come from the table.
+ * Exporters ask views, named queries (store/query/named.h) and censuses, and hold no SQL;
+ * store/schema/measured.h refuses what was never measured. What they write goes into a sink.
  */
 #ifndef HX_EXPORT_EXPORT_H
 #define HX_EXPORT_EXPORT_H

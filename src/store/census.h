@@ -30,7 +30,7 @@ enum {
     HX_CENSUS_SAMPLED = 1, /* samples over time: hp, eventlog */
     HX_CENSUS_DRAWN = 2,   /* svg */
     HX_CENSUS_FLAT = 4,    /* folded and its like: a path of one frame for each row */
-    HX_CENSUS_SHEET = 8,   /* csv, json: its view by another name */
+    HX_CENSUS_SHEET = 8,   /* csv, json: its view by another name; only with a view */
     HX_CENSUS_ASKED = 16,
 };
 
@@ -62,7 +62,8 @@ struct hx_stored_census {
     unsigned needs;    /* parts of the analysis (enum hx_analysis_part) that make its rows */
 
     /* its rows */
-    const char *statement; /* of snapshot, key and bytes; or from a table: */
+    const char *statement; /* of snapshot, key and bytes; or from a table, a
+                               virtual one, or a SELECT in brackets: */
     const char *table, *key;
     const char *where;           /* rows that count; NULL: all */
     const char *bytes, *objects; /* NULL: the columns of that name */
@@ -76,7 +77,7 @@ struct hx_stored_census {
     /* the objects of a row */
     enum hx_subset subset;
     const char *members;     /* HX_SUBSET_KEY: a condition on `objects` for the key $text */
-    const char *of;          /* "objects of size ", behind which the key stands */
+    const char *of;          /* what stands between "Objects" and the key: " of size class " */
     const char *objects_are; /* columns of `objects` as those of `table`; NULL: rows tell none */
 
     /* differences */

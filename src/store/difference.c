@@ -131,6 +131,30 @@ static void put_made(const struct hx_difference_of *of, int64_t snapshot, struct
                  snapshot);
 }
 
+hx_error *hx_difference_made(hx_store *store, const struct hx_stored_census *census,
+                             int64_t snapshot, bool *ret)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text sql = {0};
+    const struct hx_difference_of of = {.census = census};
+    hx_text_puts(&sql, "SELECT ");
+    if (census->made || census->whole)
+        put_made(&of, snapshot, &sql);
+    else
+        hx_text_putf(&sql,
+                     "(SELECT heap_objects FROM hx_snapshot WHERE snapshot = %" PRId64
+                     ") IS NOT NULL",
+                     snapshot);
+    HX_NEED(!sql.failed);
+    hx_rows *rows;
+    HX_TRY(hx_query_sql(store, hx_text_str(&sql), &rows));
+    bool more;
+    hx_error *err = hx_rows_next(rows, &more);
+    if (!err)
+        *ret = more && hx_rows_value(rows, 0).i == 1;
+    hx_rows_end(rows);
+    return err;
+}
+
 /* An expression: what both have to share; NULL where that is nothing. */
 static void put_kind(enum hx_alike alike, int64_t snapshot, struct hx_text *sql)
 {

@@ -43,6 +43,10 @@ struct hx_difference {
 };
 hx_error *hx_difference_begin(const struct hx_difference *difference);
 
+/* Has a snapshot such rows, or none because there is nothing to count? False: they were not made. */
+hx_error *hx_difference_made(hx_store *store, const struct hx_stored_census *census,
+                             int64_t snapshot, bool *ret);
+
 /* Adds the rows of a snapshot to a side, and counts them. */
 hx_error *hx_difference_add(const struct hx_difference *difference, int side, hx_store *from,
                             int64_t snapshot, uint64_t *ret_rows);

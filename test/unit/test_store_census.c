@@ -185,6 +185,8 @@ static void labels(void **state)
     assert_done(hx_store_temporary(&store));
     store_random(&random, store);
     for (const struct hx_stored_census *c = hx_stored_censuses; c->name; c++) {
+        assert_true(c->view || !(c->formats & HX_CENSUS_SHEET)); /* a sheet is of a view */
+        assert_true(!c->of || c->of[0] == ' ');
         struct hx_text sql = {0};
         hx_text_puts(&sql, "SELECT * FROM (");
         hx_census_sql(c, 0, &sql);

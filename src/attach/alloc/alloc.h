@@ -1,7 +1,7 @@
 /* alloc.h - what an allocator looks like from outside.
  *
  * An allocator is a const table of functions in one file. It reads nothing but a
- * snapshot's image, mappings and threads (and files through hx_module_file), so it
+ * snapshot's image, mappings and threads (and symbols of files through sym/module.h), so it
  * works on live captures, cores and synthetic images alike.
  *
  * To add one: write NAME.c with a `const struct hx_allocator hx_allocator_NAME`, add
@@ -37,7 +37,12 @@ enum hx_walk_verdict {
 
 /* Writes into snapshot: segments, graph.addr/size/n, free_ranges, heap_bytes, free_bytes,
  * overhead_bytes, allocator, notes, losses; and into `excluded` the ranges outside the
- * segments that are the allocator's own (glibc: main_arena, mp_) and so no roots. */
+ * segments that are the allocator's own (glibc: main_arena, mp_) and so no roots.
+ *
+ * Objects are in order of address, payload without header, in columns by hx_big_array() of at most
+ * HX_OBJECTS_MAX; free ranges with their headers; overhead_bytes = segments - heap_bytes -
+ * free_bytes; `allocator` is freed and set anew; for HX_WALK_BAD `walk` itself adds the note and
+ * the loss. No function is NULL. Only the first allocator that is found is walked. */
 struct hx_allocator {
     const char *name;
     /* Is it there? *ret_state is the allocator's own, freed by `end`; NULL when it is not. */
