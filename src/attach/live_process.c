@@ -333,8 +333,11 @@ static hx_error *capture_process(hx_attach *attach, const struct hx_capture_opti
     struct process *process = (struct process *)attach;
     HX_FREE struct capture *capture = calloc(1, sizeof *capture);
     HX_NEED(capture);
-    *capture = (struct capture){
-        .process = process, .options = options, .progress = progress, .memory_fd = -1};
+    /* field by field: it is too large for a stack */
+    capture->process = process;
+    capture->options = options;
+    capture->progress = progress;
+    capture->memory_fd = -1;
     capture->request.max_pause_ns = options->max_pause_ns;
     capture->request.threads = options->threads ? options->threads : 2;
     pid_t living = hx_proc_living(process->pid);

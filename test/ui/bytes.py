@@ -46,7 +46,7 @@ def aligned(terminal, what):
     """Each row has its bytes in the cells below their heading, whatever its name is."""
     cells = terminal.screen.cells
     for y, line in enumerate(cells):
-        found = re.search(r"bytes.?(?= |$)", "".join(line)) if "name" in "".join(line) else None
+        found = re.search(r"bytes.?(?= |$)", "".join(line)) if re.search(r"\bname\b", "".join(line)) else None
         if found:
             break
     else:
