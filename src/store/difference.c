@@ -140,10 +140,9 @@ hx_error *hx_difference_made(hx_store *store, const struct hx_stored_census *cen
     if (census->made || census->whole)
         put_made(&of, snapshot, &sql);
     else
-        hx_text_putf(&sql,
-                     "(SELECT heap_objects FROM hx_snapshot WHERE snapshot = %" PRId64
-                     ") IS NOT NULL",
-                     snapshot);
+        hx_text_putf(
+            &sql, "(SELECT heap_objects FROM hx_snapshot WHERE snapshot = %" PRId64 ") IS NOT NULL",
+            snapshot);
     HX_NEED(!sql.failed);
     hx_rows *rows;
     HX_TRY(hx_query_sql(store, hx_text_str(&sql), &rows));

@@ -43,7 +43,8 @@ struct hx_difference {
 };
 hx_error *hx_difference_begin(const struct hx_difference *difference);
 
-/* Has a snapshot such rows, or none because there is nothing to count? False: they were not made. */
+/* Has a snapshot such rows, or none because there is nothing to count? False: they were not made.
+ */
 hx_error *hx_difference_made(hx_store *store, const struct hx_stored_census *census,
                              int64_t snapshot, bool *ret);
 
