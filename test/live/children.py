@@ -190,8 +190,11 @@ def without_copies(folder):
     with recorded.Run(store, [sys.executable, "-c", code], "--children", "--at-exit") as target:
         while target.process.poll() is None:
             worker = copying(target.process.pid)
-            if worker:
-                os.kill(worker, signal.SIGKILL)
+            try:
+                if worker:
+                    os.kill(worker, signal.SIGKILL)
+            except ProcessLookupError:  # it was done
+                pass
             time.sleep(0.001)
         target.wait(60, b"")
     check(target.status == 9, f"exit {target.status}: {target.err}")
