@@ -137,12 +137,7 @@ hx_error *hx_difference_made(hx_store *store, const struct hx_stored_census *cen
     HX_CLEANUP(hx_text_free) struct hx_text sql = {0};
     const struct hx_difference_of of = {.census = census};
     hx_text_puts(&sql, "SELECT ");
-    if (census->made || census->whole)
-        put_made(&of, snapshot, &sql);
-    else
-        hx_text_putf(
-            &sql, "(SELECT heap_objects FROM hx_snapshot WHERE snapshot = %" PRId64 ") IS NOT NULL",
-            snapshot);
+    put_made(&of, snapshot, &sql);
     HX_NEED(!sql.failed);
     hx_rows *rows;
     HX_TRY(hx_query_sql(store, hx_text_str(&sql), &rows));

@@ -132,6 +132,8 @@ hx_error *hx_ui_for_object(struct hx_ui *ui, hx_error *(*open)(struct hx_ui *, u
  * many: "put at cache.c:41 < main at main.c:7". Returns how many; 0: nothing was recorded. */
 size_t hx_frames_put(const struct hx_table *frames, size_t most, const char *between, bool ascii,
                      struct hx_text *ret);
+/* screen_dominated.c: the columns of any level; ends with name NULL */
+extern const struct hx_column hx_dominated_columns[];
 /* screen_dominated.c: what the object at pane->address dominates immediately, or (0) what hangs
  * directly under the roots */
 void hx_dominated_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret);

@@ -165,6 +165,20 @@ static hx_error *write_sure(struct retained *r)
 
 /* --- roots ------------------------------------------------------------------------- */
 
+/* UPDATE ... SET figures ?1, ?2 of snapshot ?3 WHERE the key is ?4; what is not known stays NULL.
+ */
+static hx_error *write_retained_figures(struct hx_writer *w, sqlite3_stmt *st, int64_t key,
+                                        uint64_t bytes, uint64_t objects)
+{
+    if (bytes == HX_RETAINED_UNKNOWN)
+        return NULL;
+    sqlite3_bind_int64(st, 1, (int64_t)bytes);
+    sqlite3_bind_int64(st, 2, (int64_t)objects);
+    sqlite3_bind_int64(st, 3, w->id);
+    sqlite3_bind_int64(st, 4, key);
+    return hx_db_run(w->db, w->what, st);
+}
+
 static hx_error *write_roots(struct retained *r)
 {
     struct hx_writer *w = r->w;
@@ -174,15 +188,8 @@ static hx_error *write_roots(struct retained *r)
                          "UPDATE hx_root SET retained_bytes = ?1, retained_objects = ?2"
                          " WHERE snapshot = ?3 AND root_id = ?4",
                          &st));
-    for (size_t i = 0; i < d->n_roots; i++) {
-        if (d->root_bytes[i] == HX_RETAINED_UNKNOWN)
-            continue;
-        sqlite3_bind_int64(st, 1, (int64_t)d->root_bytes[i]);
-        sqlite3_bind_int64(st, 2, (int64_t)d->root_objects[i]);
-        sqlite3_bind_int64(st, 3, w->id);
-        sqlite3_bind_int64(st, 4, (int64_t)i);
-        HX_TRY(hx_db_run(w->db, w->what, st));
-    }
+    for (size_t i = 0; i < d->n_roots; i++)
+        HX_TRY(write_retained_figures(w, st, (int64_t)i, d->root_bytes[i], d->root_objects[i]));
     return NULL;
 }
 
@@ -369,15 +376,9 @@ static hx_error *write_site_rows(struct hx_writer *w, const struct hx_site_group
                          "UPDATE hx_site SET retained_bytes = ?1, retained_objects = ?2"
                          " WHERE snapshot = ?3 AND ccs_id = ?4",
                          &st));
-    for (uint32_t key = 0; key < groups->n; key++) {
-        if (groups->bytes[key] == HX_RETAINED_UNKNOWN)
-            continue;
-        sqlite3_bind_int64(st, 1, (int64_t)groups->bytes[key]);
-        sqlite3_bind_int64(st, 2, (int64_t)groups->objects[key]);
-        sqlite3_bind_int64(st, 3, w->id);
-        sqlite3_bind_int64(st, 4, sites->ccs_id[key]);
-        HX_TRY(hx_db_run(w->db, w->what, st));
-    }
+    for (uint32_t key = 0; key < groups->n; key++)
+        HX_TRY(write_retained_figures(w, st, sites->ccs_id[key], groups->bytes[key],
+                                      groups->objects[key]));
     return NULL;
 }
 

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const struct hx_column columns[] = {
+const struct hx_column hx_dominated_columns[] = {
     {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
     {"retained_bytes", "retained", HX_AS_BYTES, 9, 0, NULL, NULL},
     {"retained_bytes", "", HX_AS_BAR, -8, 2, "all_bytes", NULL},
@@ -112,7 +112,7 @@ const struct hx_screen hx_screen_dominated = {
     .by_argument = true,
     .needs = HX_ANALYSE_RETAINED,
     .lacks = "Dominators are",
-    .columns = columns,
+    .columns = hx_dominated_columns,
     .key = key,
     .sort = "retained_bytes",
     .object = "address",

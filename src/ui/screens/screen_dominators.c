@@ -3,18 +3,6 @@
 #include "ui/app.h"
 #include "ui/list/pane.h"
 
-static const struct hx_column columns[] = {
-    {"address", NULL, HX_AS_HEX, 14, 0, NULL, NULL},
-    {"retained_bytes", "retained", HX_AS_BYTES, 9, 0, NULL, NULL},
-    {"retained_bytes", "", HX_AS_BAR, -8, 2, "all_bytes", NULL},
-    {"retained_bytes", "share", HX_AS_SHARE, 6, 4, "all_bytes", NULL},
-    {"sure_retained_bytes", "sure refs", HX_AS_BYTES, 9, 5, NULL, NULL},
-    {"retained_objects", "objects", HX_AS_COUNT, 9, 3, NULL, NULL},
-    {"bytes", "own", HX_AS_BYTES, 8, 6, NULL, NULL},
-    {"type", NULL, HX_AS_TYPE, -12, 1, NULL, NULL},
-    {0},
-};
-
 static void dominators_title(const struct hx_ui *ui, const struct hx_pane *pane,
                              struct hx_text *ret)
 {
@@ -54,7 +42,7 @@ const struct hx_screen hx_screen_dominators = {
     .digit = 7,
     .needs = HX_ANALYSE_RETAINED,
     .lacks = "Dominators are",
-    .columns = columns,
+    .columns = hx_dominated_columns,
     .key = key,
     .sort = "retained_bytes",
     .object = "address",

@@ -16,28 +16,21 @@
 /* Numbers of a history: more are not drawn. */
 #define HISTORY 64
 
-static const struct hx_column columns[] = {
-    {"band", "", HX_AS_BAND, 2, 0, NULL, NULL},
-    {"label", "", HX_AS_TYPE, -14, 0, NULL, NULL},
-    {"bytes", NULL, HX_AS_BYTES, 7, 0, NULL, NULL},
-    {"bytes", "share", HX_AS_SHARE, 6, 1, "total", NULL},
-    {"change", NULL, HX_AS_CHANGE, 8, 2, NULL, NULL},
-    {"history", NULL, HX_AS_SPARK, 12, 4, NULL, NULL},
-    {"objects", NULL, HX_AS_COUNT, 9, 3, NULL, NULL},
-    {0},
-};
-
-/* The same where labels are stacks. */
-static const struct hx_column columns_calls[] = {
-    {"band", "", HX_AS_BAND, 2, 0, NULL, NULL},
-    {"label", "", HX_AS_CALLS, -14, 0, NULL, NULL},
-    {"bytes", NULL, HX_AS_BYTES, 7, 0, NULL, NULL},
-    {"bytes", "share", HX_AS_SHARE, 6, 1, "total", NULL},
-    {"change", NULL, HX_AS_CHANGE, 8, 2, NULL, NULL},
-    {"history", NULL, HX_AS_SPARK, 12, 4, NULL, NULL},
-    {"objects", NULL, HX_AS_COUNT, 9, 3, NULL, NULL},
-    {0},
-};
+/* clang-format off */
+#define COLUMNS(label)                                                                             \
+    {                                                                                              \
+        {"band", "", HX_AS_BAND, 2, 0, NULL, NULL},                                                \
+        {"label", "", label, -14, 0, NULL, NULL},                                                  \
+        {"bytes", NULL, HX_AS_BYTES, 7, 0, NULL, NULL},                                            \
+        {"bytes", "share", HX_AS_SHARE, 6, 1, "total", NULL},                                      \
+        {"change", NULL, HX_AS_CHANGE, 8, 2, NULL, NULL},                                          \
+        {"history", NULL, HX_AS_SPARK, 12, 4, NULL, NULL},                                         \
+        {"objects", NULL, HX_AS_COUNT, 9, 3, NULL, NULL},                                          \
+        {0},                                                                                       \
+    }
+/* clang-format on */
+static const struct hx_column columns[] = COLUMNS(HX_AS_TYPE);
+static const struct hx_column columns_calls[] = COLUMNS(HX_AS_CALLS); /* labels are stacks */
 
 /* What a pane keeps. Bands of the chart are those of the series, and its rest behind them. */
 struct timeline {
