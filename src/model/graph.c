@@ -9,7 +9,7 @@
 
 const char *hx_edge_kind_name(enum hx_edge_kind kind)
 {
-    static const char *const names[] = {"start", "known", "interior"};
+    static const char *const names[] = {"start", "known", "interior", "aside"};
     return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "?";
 }
 
@@ -224,8 +224,11 @@ void hx_graph_deinit(struct hx_graph *graph)
     hx_big_free(&graph->type_mem);
     hx_big_free(&graph->site_mem);
     hx_big_free(&graph->requested_mem);
+    hx_big_free(&graph->shape_mem);
+    hx_big_free(&graph->round_mem);
     hx_big_free(&graph->fwd_mem);
     hx_big_free(&graph->edge_mem);
+    hx_big_free(&graph->evidence_mem);
     hx_big_free(&graph->rev_mem);
     hx_big_free(&graph->rev_source_mem);
     *graph = (struct hx_graph){0};

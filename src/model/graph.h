@@ -28,7 +28,12 @@ typedef uint64_t hx_eidx; /* index of an edge */
 #define HX_NO_REQUEST  UINT64_MAX
 
 /* How an edge points, in order of strength (the contract's words). */
-enum hx_edge_kind { HX_EDGE_START = 0, HX_EDGE_KNOWN = 1, HX_EDGE_INTERIOR = 2 };
+enum hx_edge_kind {
+    HX_EDGE_START = 0,
+    HX_EDGE_KNOWN = 1,
+    HX_EDGE_INTERIOR = 2,
+    HX_EDGE_ASIDE = 3, /* not followed for now: it is no edge of the chosen graph (hold/rounds.h) */
+};
 const char *hx_edge_kind_name(enum hx_edge_kind kind);
 
 enum hx_state {
@@ -66,6 +71,14 @@ static inline enum hx_edge_kind hx_edge_kind_of(hx_edge edge)
     return (enum hx_edge_kind)(edge & 3);
 }
 
+/* What the word of an edge was judged by: low 6 bits the rule (hold/rules.h), 0: none, and the kind
+ * of the edge in the high two, which the edge itself does not tell while it is set aside. */
+typedef uint8_t hx_evidence;
+#define HX_EVIDENCE(rule, kind)    ((hx_evidence)((rule) | (kind) << 6))
+#define HX_EVIDENCE_RULE(evidence) ((evidence)&63)
+#define HX_EVIDENCE_KIND(evidence) ((enum hx_edge_kind)((evidence) >> 6))
+#define HX_NO_SHAPE                UINT16_MAX
+
 /* Invariants:
  *   addr[i] + size[i] <= addr[i + 1]
  *   fwd[0] == 0, fwd[i] <= fwd[i + 1], fwd[n] == n_edges   (fwd NULL before the scan)
@@ -81,13 +94,16 @@ struct hx_graph {
     uint32_t *type;      /* n: index in snapshot.types, HX_NO_TYPE; NULL: nobody looked for types */
     uint32_t *site;      /* n: index in snapshot.sites, HX_NO_SITE; NULL: nothing was recorded */
     uint64_t *requested; /* n: bytes asked for, HX_NO_REQUEST; NULL: nothing was recorded */
+    uint16_t *shape; /* n: index in snapshot.shapes, HX_NO_SHAPE; NULL: nobody looked for shapes */
+    uint8_t *round;  /* n: 1 to 4, 0: lost; NULL before hx_rounds_find() */
     hx_eidx n_edges;
     hx_eidx *fwd; /* n + 1 */
     hx_edge *edge;
-    hx_eidx *rev; /* n + 1 */
+    hx_evidence *evidence; /* n_edges; NULL: no word was judged */
+    hx_eidx *rev;          /* n + 1 */
     hx_obj *rev_source;
-    struct hx_big addr_mem, size_mem, state_mem, type_mem, site_mem, requested_mem, fwd_mem,
-        edge_mem, rev_mem, rev_source_mem;
+    struct hx_big addr_mem, size_mem, state_mem, type_mem, site_mem, requested_mem, shape_mem,
+        round_mem, fwd_mem, edge_mem, evidence_mem, rev_mem, rev_source_mem;
 };
 
 /* The object that contains addr, HX_NO_OBJ when none does; binary search. */

@@ -63,6 +63,9 @@ void hx_snapshot_destroy(struct hx_snapshot *snapshot)
         free(snapshot->types.v[i].symbol);
     }
     hx_vec_free(&snapshot->types);
+    for (size_t i = 0; i < snapshot->shapes.n; i++)
+        free(snapshot->shapes.v[i].label);
+    hx_vec_free(&snapshot->shapes);
     for (size_t i = 0; i < snapshot->sites.n; i++)
         free(snapshot->sites.v[i].label);
     hx_vec_free(&snapshot->sites);

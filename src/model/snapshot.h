@@ -60,6 +60,7 @@ struct hx_root_edge {
     hx_obj target;
     uint64_t address; /* of the word; 0 for a register */
     uint8_t kind;     /* enum hx_edge_kind */
+    hx_evidence evidence;
 };
 
 /* A root that the user or the program has named. Named roots decide bins only. */
@@ -83,6 +84,12 @@ struct hx_type {
     char *name; /* as a programmer writes it, not escaped; owned */
     enum hx_confidence confidence;
     char *symbol; /* of its type information ("_ZTI4Node"); NULL: none, or several; owned */
+};
+
+/* Blocks of one size class whose words look alike. Invariant: no two of a snapshot have the same
+ * label. */
+struct hx_shape {
+    char *label; /* "48 bytes: {-> self, -> text, int}"; owned */
 };
 
 /* Where objects were allocated. */
@@ -158,6 +165,7 @@ struct hx_snapshot {
     bool free_unknown; /* free_bytes and overhead_bytes were not measured */
     struct hx_graph graph;
     HX_VEC(struct hx_type) types;
+    HX_VEC(struct hx_shape) shapes;
     HX_VEC(struct hx_site) sites;
     struct hx_recording *recording;  /* NULL: none, or not loaded; owned */
     struct hx_recording *backtraces; /* stacks of the threads at the stop; NULL: not taken; owned */

@@ -118,7 +118,8 @@ struct meaning {
 
 static hx_error *add_edge(struct builder *builder, hx_obj target, uint64_t address, uint8_t kind)
 {
-    struct hx_root_edge edge = {.target = target, .address = address, .kind = kind};
+    struct hx_root_edge edge = {
+        .target = target, .address = address, .kind = kind, .evidence = HX_EVIDENCE(0, kind)};
     return hx_vec_push(&builder->edges, edge) ? NULL : hx_error_nomem();
 }
 

@@ -74,7 +74,8 @@ static bool flush_root(struct sink *sink)
             (struct hx_root_edge){.root = sink->root,
                                   .target = lookup->target[i],
                                   .address = lookup->tag[i],
-                                  .kind = lookup->kind[i]};
+                                  .kind = lookup->kind[i],
+                                  .evidence = HX_EVIDENCE(0, lookup->kind[i])};
     return true;
 }
 

@@ -1,0 +1,385 @@
+/* rounds.c - breadth first, round by round.
+ *
+ * Distances of a level are all the same, so that the smallest order of a root wins by an atomic
+ * minimum, whatever the order in which workers come to an object. Within a round the search begins
+ * at the words that are new in it: those of roots, and those of objects that earlier rounds
+ * reached, each at the level of its object.
+ */
+#include "traverse/hold/rounds.h"
+
+#include "base/cleanup.h"
+#include "base/parallel.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UNREACHED UINT64_MAX
+#define CHUNK     2048  /* objects of a level that a worker claims at once */
+#define BROAD     32768 /* a level of so many objects is worth several workers */
+#define LOOK      16384 /* objects of narrow levels between two looks whether to stop */
+#define FEW_EDGES 8     /* of an object with so few all targets are prefetched */
+#define BLOCK     65536 /* objects that a worker looks through at once */
+
+enum { AHEAD_RANGE = 24, AHEAD_EDGES = 16, AHEAD_TARGETS = 8 };
+
+void hx_edge_rounds_init(const struct hx_hold_options *options, enum hx_interior interior,
+                         struct hx_edge_rounds *ret)
+{
+    static const uint8_t of_rank[] = {1, 3, 4};
+    for (unsigned i = 0; i < 256; i++) {
+        hx_evidence evidence = (hx_evidence)i;
+        enum hx_edge_kind kind = HX_EVIDENCE_KIND(evidence);
+        bool intrusive = HX_EVIDENCE_RULE(evidence) == HX_RULE_intrusive &&
+                         hx_rule_is_on(options, HX_RULE_intrusive);
+        uint8_t round = options->holders ? of_rank[hx_word_rank(evidence, options)] : 1;
+        if (kind == HX_EDGE_INTERIOR && interior == HX_INTERIOR_OFF)
+            round = 0;
+        else if (kind == HX_EDGE_INTERIOR && interior == HX_INTERIOR_KNOWN && !intrusive)
+            round = HX_ROUNDS;
+        ret->of[i] = round;
+    }
+}
+
+unsigned hx_root_edge_round(const struct hx_snapshot *snapshot, const struct hx_root_edge *edge,
+                            const struct hx_edge_rounds *rounds)
+{
+    enum hx_root_kind kind = snapshot->roots.v[edge->root].kind;
+    unsigned round = rounds->of[edge->evidence];
+    bool thread = kind == HX_ROOT_STACK || kind == HX_ROOT_FRAME || kind == HX_ROOT_REGISTER;
+    if (kind == HX_ROOT_NAMED)
+        return 1;
+    return thread && round == 1 ? 2 : round;
+}
+
+/* An object where a round begins, once its level has come. */
+struct start {
+    hx_nearness near;
+    hx_obj object;
+};
+
+/* What a worker found: objects of the next level, or starts. */
+struct found {
+    HX_VEC(hx_obj) next;
+    HX_VEC(struct start) starts;
+    unsigned later; /* bit for each later round that a word was left to */
+    bool failed;
+};
+
+struct spread {
+    struct hx_snapshot *snapshot;
+    struct hx_graph *graph;
+    const struct hx_progress *progress;
+    struct hx_edge_rounds rounds;
+    const uint32_t *order;
+    bool named;
+    unsigned threads, round;
+    uint64_t *near;
+    hx_obj *level_object; /* of the level in hand */
+    size_t n_level;
+    struct hx_big near_mem, level_object_mem;
+    uint64_t reached;
+    unsigned later;
+    struct found found[HX_THREADS_MAX];
+    atomic_size_t claimed;
+};
+
+/* True for whoever reaches it first. */
+static inline bool come_nearer(struct spread *spread, hx_obj object, uint64_t near)
+{
+    uint64_t now = __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED);
+    while (near < now)
+        if (__atomic_compare_exchange_n(&spread->near[object], &now, near, true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            return now == UNREACHED;
+    return false;
+}
+
+/* --- a level ------------------------------------------------------------------------------ */
+
+static inline void prefetch_level(const struct spread *spread, size_t i, size_t end)
+{
+    const struct hx_graph *graph = spread->graph;
+    const hx_obj *object = spread->level_object;
+    if (i + AHEAD_RANGE < end)
+        __builtin_prefetch(&graph->fwd[object[i + AHEAD_RANGE]]);
+    if (i + AHEAD_EDGES < end) {
+        hx_eidx e = graph->fwd[object[i + AHEAD_EDGES]];
+        __builtin_prefetch(&graph->edge[e]);
+        __builtin_prefetch(&graph->evidence[e]);
+    }
+    if (i + AHEAD_TARGETS < end) {
+        hx_obj soon = object[i + AHEAD_TARGETS];
+        hx_eidx from = graph->fwd[soon], to = graph->fwd[soon + 1];
+        for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++)
+            __builtin_prefetch(&spread->near[hx_edge_target(graph->edge[e])], 1);
+    }
+}
+
+static void spread_objects(struct spread *spread, struct found *found, size_t from, size_t to)
+{
+    const struct hx_graph *graph = spread->graph;
+    for (size_t i = from; i < to; i++) {
+        hx_obj object = spread->level_object[i];
+        prefetch_level(spread, i, to);
+        uint64_t near =
+            __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED) + (UINT64_C(1) << 32);
+        graph->round[object] = (uint8_t)spread->round;
+        for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
+            unsigned round = spread->rounds.of[graph->evidence[e]];
+            if (round > spread->round)
+                found->later |= 1u << round;
+            else if (round && come_nearer(spread, hx_edge_target(graph->edge[e]), near))
+                found->failed |= !hx_vec_push(&found->next, hx_edge_target(graph->edge[e]));
+        }
+    }
+}
+
+static void spread_worker(void *context, unsigned i)
+{
+    struct spread *spread = context;
+    size_t from;
+    while ((from = atomic_fetch_add(&spread->claimed, CHUNK)) < spread->n_level &&
+           !hx_progress_cancelled(spread->progress)) {
+        size_t left = spread->n_level - from;
+        spread_objects(spread, &spread->found[i], from, from + (left < CHUNK ? left : CHUNK));
+    }
+}
+
+/* From the level in hand to the next one. */
+static hx_error *spread_level(struct spread *spread)
+{
+    unsigned workers = spread->n_level < BROAD ? 1 : spread->threads;
+    uint64_t before = spread->reached / LOOK;
+    atomic_store(&spread->claimed, 0);
+    if (workers > 1)
+        hx_parallel(workers, spread_worker, spread);
+    else
+        spread_objects(spread, &spread->found[0], 0, spread->n_level);
+    spread->reached += spread->n_level;
+    spread->n_level = 0;
+    for (unsigned i = 0; i < workers; i++) {
+        struct found *found = &spread->found[i];
+        HX_NEED(!found->failed);
+        if (found->next.n)
+            memcpy(spread->level_object + spread->n_level, found->next.v,
+                   found->next.n * sizeof *found->next.v);
+        spread->n_level += found->next.n;
+        found->next.n = 0;
+    }
+    if (spread->reached / LOOK == before)
+        return NULL;
+    hx_progress_at(spread->progress, "holders", spread->reached, spread->graph->n);
+    return hx_progress_cancelled(spread->progress) ? hx_error_cancelled("holders") : NULL;
+}
+
+/* --- a round ------------------------------------------------------------------------------ */
+
+static void start_at(const struct spread *spread, struct found *found, hx_obj object,
+                     hx_nearness near)
+{
+    if (!spread->graph->round[object])
+        found->failed |= !hx_vec_push(&found->starts, ((struct start){near, object}));
+}
+
+static void start_from_roots(struct spread *spread)
+{
+    const struct hx_snapshot *snapshot = spread->snapshot;
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        unsigned round = hx_root_edge_round(snapshot, edge, &spread->rounds);
+        if (snapshot->roots.v[edge->root].kind == HX_ROOT_NAMED && !spread->named)
+            continue;
+        uint64_t order = spread->order ? spread->order[edge->root] : 0;
+        if (round == spread->round)
+            start_at(spread, &spread->found[0], edge->target, UINT64_C(1) << 32 | order);
+    }
+}
+
+/* What objects of earlier rounds lead to by words that are new in this one. */
+static void start_from_objects(void *context, unsigned i)
+{
+    struct spread *spread = context;
+    const struct hx_graph *graph = spread->graph;
+    size_t from;
+    while ((from = atomic_fetch_add(&spread->claimed, BLOCK)) < graph->n &&
+           !hx_progress_cancelled(spread->progress)) {
+        size_t to = graph->n - from < BLOCK ? graph->n : from + BLOCK;
+        for (size_t k = from; k < to; k++) {
+            if (!graph->round[k]) /* reached before this round */
+                continue;
+            uint64_t near = spread->near[k] + (UINT64_C(1) << 32);
+            for (hx_eidx e = graph->fwd[k]; e < graph->fwd[k + 1]; e++)
+                if (spread->rounds.of[graph->evidence[e]] == spread->round)
+                    start_at(spread, &spread->found[i], hx_edge_target(graph->edge[e]), near);
+        }
+    }
+}
+
+static int compare_starts(const void *a, const void *b)
+{
+    const struct start *x = a, *y = b;
+    if (x->near != y->near)
+        return x->near < y->near ? -1 : 1;
+    return x->object < y->object ? -1 : x->object > y->object;
+}
+
+/* All starts in one list, the nearest first. */
+static hx_error *gather_starts(struct spread *spread)
+{
+    struct found *all = &spread->found[0];
+    for (unsigned i = 0; i < spread->threads; i++) {
+        struct found *found = &spread->found[i];
+        HX_NEED(!found->failed);
+        for (size_t k = 0; i && k < found->starts.n; k++)
+            HX_NEED(hx_vec_push(&all->starts, found->starts.v[k]));
+        found->starts.n = i ? 0 : found->starts.n;
+    }
+    if (all->starts.n)
+        qsort(all->starts.v, all->starts.n, sizeof *all->starts.v, compare_starts);
+    return NULL;
+}
+
+static hx_error *spread_starts(struct spread *spread)
+{
+    const struct start *start = spread->found[0].starts.v, *end = start + spread->found[0].starts.n;
+    uint64_t level = 0;
+    spread->n_level = 0;
+    while (start < end || spread->n_level) {
+        level = spread->n_level ? level + 1 : start->near >> 32;
+        for (; start < end && start->near >> 32 <= level; start++)
+            if (come_nearer(spread, start->object, start->near))
+                spread->level_object[spread->n_level++] = start->object;
+        HX_TRY(spread_level(spread));
+    }
+    spread->found[0].starts.n = 0;
+    return NULL;
+}
+
+static hx_error *spread_round(struct spread *spread)
+{
+    start_from_roots(spread);
+    for (unsigned i = 0; i < spread->threads; i++)
+        spread->later |= spread->found[i].later;
+    if (spread->later >> spread->round & 1) {
+        atomic_store(&spread->claimed, 0);
+        hx_parallel(spread->graph->n < BROAD ? 1 : spread->threads, start_from_objects, spread);
+        if (hx_progress_cancelled(spread->progress))
+            return hx_error_cancelled("holders");
+    }
+    HX_TRY(gather_starts(spread));
+    return spread_starts(spread);
+}
+
+static hx_error *spread_all(struct spread *spread)
+{
+    const hx_obj n = spread->graph->n;
+    if (!spread->graph->round)
+        HX_TRY(hx_big_array(spread->graph->round, n));
+    memset(spread->graph->round, 0, n);
+    HX_TRY(hx_big_array(spread->near, n));
+    HX_TRY(hx_big_array(spread->level_object, (size_t)n + 1));
+    memset(spread->near, 0xff, (size_t)n * sizeof *spread->near);
+    for (spread->round = 1; spread->round <= HX_ROUNDS; spread->round++)
+        HX_TRY(spread_round(spread));
+    return NULL;
+}
+
+hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
+                            const uint32_t *order, bool named, unsigned threads,
+                            const struct hx_progress *progress, struct hx_big *ret_nearness)
+{
+    HX_FREE struct spread *spread = calloc(1, sizeof *spread);
+    HX_NEED(spread);
+    spread->snapshot = snapshot;
+    spread->graph = &snapshot->graph;
+    spread->progress = progress;
+    spread->order = order;
+    spread->named = named;
+    spread->threads = hx_threads(threads);
+    hx_edge_rounds_init(options, snapshot->interior, &spread->rounds);
+    hx_error *err = spread_all(spread);
+    for (unsigned i = 0; i < spread->threads; i++) {
+        hx_vec_free(&spread->found[i].next);
+        hx_vec_free(&spread->found[i].starts);
+    }
+    hx_big_free(&spread->level_object_mem);
+    if (err || !ret_nearness)
+        hx_big_free(&spread->near_mem);
+    else
+        *ret_nearness = spread->near_mem;
+    return err;
+}
+
+hx_error *hx_rounds_find(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
+                         bool named, unsigned threads, const struct hx_progress *progress)
+{
+    return hx_rounds_nearest(snapshot, options, NULL, named, threads, progress, NULL);
+}
+
+/* --- which edges remain ------------------------------------------------------------------- */
+
+struct choice {
+    struct hx_snapshot *snapshot;
+    struct hx_edge_rounds rounds;
+    bool restore;
+    atomic_size_t claimed;
+};
+
+static inline hx_edge with_kind(hx_edge edge, enum hx_edge_kind kind)
+{
+    return (edge & ~(hx_edge)3) | (hx_edge)kind;
+}
+
+static void choose_edges_worker(void *context, unsigned i)
+{
+    (void)i;
+    struct choice *choice = context;
+    struct hx_graph *graph = &choice->snapshot->graph;
+    size_t from;
+    while ((from = atomic_fetch_add(&choice->claimed, BLOCK)) < graph->n) {
+        size_t to = graph->n - from < BLOCK ? graph->n : from + BLOCK;
+        for (size_t k = from; k < to; k++)
+            for (hx_eidx e = graph->fwd[k]; e < graph->fwd[k + 1]; e++) {
+                hx_evidence evidence = graph->evidence[e];
+                enum hx_edge_kind kind = HX_EVIDENCE_KIND(evidence);
+                unsigned round = choice->restore ? 1 : choice->rounds.of[evidence];
+                if (!choice->restore && graph->round[k]) {
+                    round = round && round < graph->round[k] ? graph->round[k] : round;
+                    if (round != graph->round[hx_edge_target(graph->edge[e])])
+                        kind = HX_EDGE_ASIDE;
+                }
+                if (kind != hx_edge_kind_of(graph->edge[e]))
+                    graph->edge[e] = with_kind(graph->edge[e], kind);
+            }
+    }
+}
+
+static void choose_edges(struct choice *choice, unsigned threads)
+{
+    struct hx_snapshot *snapshot = choice->snapshot;
+    if (!snapshot->graph.evidence)
+        return;
+    hx_parallel(snapshot->graph.n < BROAD ? 1 : hx_threads(threads), choose_edges_worker, choice);
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        bool chosen = choice->restore || snapshot->roots.v[edge->root].kind == HX_ROOT_NAMED ||
+                      hx_root_edge_round(snapshot, edge, &choice->rounds) ==
+                          snapshot->graph.round[edge->target];
+        edge->kind = chosen ? HX_EVIDENCE_KIND(edge->evidence) : HX_EDGE_ASIDE;
+    }
+}
+
+void hx_edges_choose(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
+                     unsigned threads)
+{
+    struct choice choice = {.snapshot = snapshot};
+    hx_edge_rounds_init(options, snapshot->interior, &choice.rounds);
+    choose_edges(&choice, threads);
+}
+
+void hx_edges_restore(struct hx_snapshot *snapshot, unsigned threads)
+{
+    struct choice choice = {.snapshot = snapshot, .restore = true};
+    choose_edges(&choice, threads);
+}

@@ -1,0 +1,49 @@
+/* rounds.h - in which round an object is reached, and the edges that remain: the graph of holders.
+ *
+ * Round 1: by firm words from globals, thread-local storage and mappings that are no stack; 2: from
+ * stacks and registers as well; 3: through sparse words as well; 4: through stray ones and, where
+ * snapshot.interior is HX_INTERIOR_KNOWN, plain interior edges (under _ON they are firm, under _OFF
+ * there are none). An edge's round is the largest of its own and its source's; it is in the graph
+ * of holders when its round is that of its target.
+ */
+#ifndef HX_TRAVERSE_HOLD_ROUNDS_H
+#define HX_TRAVERSE_HOLD_ROUNDS_H
+
+#include "base/progress.h"
+#include "traverse/hold/rules.h"
+
+enum { HX_ROUNDS = 4 };
+
+/* The round of an edge by itself, by its evidence (which tells its kind): 1, 3 or 4; 0: it is not
+ * followed. */
+struct hx_edge_rounds {
+    uint8_t of[256]; /* by hx_evidence */
+};
+void hx_edge_rounds_init(const struct hx_hold_options *options, enum hx_interior interior,
+                         struct hx_edge_rounds *ret);
+/* The same of a root edge, with what its root is: 1 to 4. */
+unsigned hx_root_edge_round(const struct hx_snapshot *snapshot, const struct hx_root_edge *edge,
+                            const struct hx_edge_rounds *rounds);
+
+/* How far away an object is, and whose it is: distance in the high half, the order of the root in
+ * the low one; UINT64_MAX: not reached. The smallest wins. */
+typedef uint64_t hx_nearness;
+
+/* Fills graph.round and, for each object, *ret_nearness (n of them): `order` tells the order of
+ * each root. Needs and their evidence. `named`: edges of named roots count, in round 1 (for bins);
+ * else they do not. */
+hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
+                            const uint32_t *order, bool named, unsigned threads,
+                            const struct hx_progress *progress, struct hx_big *ret_nearness);
+/* graph.round alone. */
+hx_error *hx_rounds_find(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
+                         bool named, unsigned threads, const struct hx_progress *progress);
+
+/* Sets those edges aside that are not in the graph of holders, by graph.round: their kind becomes
+ * HX_EDGE_ASIDE, so that nobody follows them. Edges of named roots stay. */
+void hx_edges_choose(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
+                     unsigned threads);
+/* All edges are as they were. */
+void hx_edges_restore(struct hx_snapshot *snapshot, unsigned threads);
+
+#endif

@@ -1,0 +1,67 @@
+/* rules.h - why a word that looks like a reference is taken for stray, or for less than one.
+ *
+ * A rule is a row: its name, the rank of the words that it finds, and what is said of one of them.
+ * To add one: a line here, who finds such words (evidence.c and the files beside it), a line in
+ * heapx(1). Stores keep a rule's number, so the order stays, and new ones come last.
+ */
+#ifndef HX_TRAVERSE_HOLD_RULES_H
+#define HX_TRAVERSE_HOLD_RULES_H
+
+#include "base/error.h"
+#include "base/text.h"
+#include "model/snapshot.h"
+
+enum hx_rank { HX_RANK_FIRM = 0, HX_RANK_SPARSE = 1, HX_RANK_STRAY = 2 };
+
+/* X(number, name, rank, what is said of a word) */
+#define HX_RULES(X)                                                                                \
+    X(1, requested, HX_RANK_STRAY, "behind the requested bytes")                                   \
+    X(2, string, HX_RANK_STRAY, "dead half of a std::string")                                      \
+    X(3, text, HX_RANK_STRAY, "behind the end of a string")                                        \
+    X(4, vector, HX_RANK_STRAY, "behind the end of a vector")                                      \
+    X(5, deque, HX_RANK_STRAY, "outside of what a deque holds")                                    \
+    X(6, stdio, HX_RANK_STRAY, "in the buffer of a FILE")                                          \
+    X(7, bytes, HX_RANK_STRAY, "in a block of bytes or text")                                      \
+    X(8, slack, HX_RANK_STRAY, "at the end of a block, behind what is in use in those alike")      \
+    X(9, field, HX_RANK_STRAY, "in a field that holds other values")                               \
+    X(10, unanswered, HX_RANK_STRAY, "a link that is not answered, where those alike are")         \
+    X(11, count, HX_RANK_STRAY, "behind the count of slots in use")                                \
+    X(12, few, HX_RANK_SPARSE, "in a field that is hardly ever set")                               \
+    X(13, target, HX_RANK_SPARSE, "to what hardly any of those alike point to")                    \
+    X(14, intrusive, HX_RANK_FIRM, "a link of an intrusive list")
+
+enum hx_rule {
+    HX_RULE_NONE = 0,
+#define HX_RULE_NUMBER(number, name, rank, text) HX_RULE_##name = number,
+    HX_RULES(HX_RULE_NUMBER)
+#undef HX_RULE_NUMBER
+        HX_RULE_COUNT,
+};
+
+const char *hx_rule_name(enum hx_rule rule); /* "requested"; NULL: none */
+const char *hx_rule_text(enum hx_rule rule); /* "behind the requested bytes"; NULL: none */
+
+/* How the graph of holders is made. */
+struct hx_hold_options {
+    bool holders; /* false: all edges count, as far as snapshot.interior lets them */
+    uint64_t off; /* bit for each rule that is switched off: its words are firm */
+};
+
+static inline bool hx_rule_is_on(const struct hx_hold_options *options, enum hx_rule rule)
+{
+    return rule != HX_RULE_NONE && !(options->off >> rule & 1);
+}
+
+/* The rank of a word by the rules that are on. */
+enum hx_rank hx_word_rank(hx_evidence evidence, const struct hx_hold_options *options);
+
+/* Switches off what "-NAME" or "-NAME,-NAME" names; "+NAME" switches on. HX_E_USAGE for a name that
+ * no rule has. */
+hx_error *hx_rules_parse(const char *text, uint64_t *off);
+
+/* Appends what is said of the word of edge `e`, with figures ("behind the 47 requested bytes", "119
+ * of 20,000 alike"); nothing where no rule says something. Counts those alike: linear. */
+hx_error *hx_rule_explain(const struct hx_snapshot *snapshot, hx_obj source, hx_eidx e,
+                          struct hx_text *text);
+
+#endif
