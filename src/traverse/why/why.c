@@ -9,7 +9,7 @@
  */
 #include "traverse/reach.h"
 #include "traverse/why/distance.h"
-#include "traverse/why/holders.h"
+#include "traverse/why/nearest_roots.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -64,9 +64,9 @@ struct finder {
     size_t detours;
     uint64_t work;
     size_t steps;
-    struct hx_chains chains; /* first those of the holders, in their order */
-    hx_holders holders;
-    uint32_t *holder_1; /* for each root: index in holders, + 1 */
+    struct hx_chains chains; /* first those of the near roots, in their order */
+    hx_near_roots near;
+    uint32_t *near_1; /* for each root: index in near, + 1 */
 };
 
 /* --- heap -------------------------------------------------------------------- */
@@ -280,9 +280,9 @@ static bool is_known_chain(const struct finder *finder, size_t at)
 {
     const struct prefix *prefix = &finder->prefixes.v[at];
     uint32_t root = finder->snapshot->root_edges.v[prefix->start].root;
-    if (!finder->holder_1[root])
+    if (!finder->near_1[root])
         return false;
-    const struct hx_chain *chain = &finder->chains.chain[finder->holder_1[root] - 1];
+    const struct hx_chain *chain = &finder->chains.chain[finder->near_1[root] - 1];
     if (chain->n != prefix->length)
         return false;
     for (size_t i = chain->n; i-- > 0; prefix = &finder->prefixes.v[prefix->parent]) {
@@ -315,17 +315,17 @@ static hx_error *finish_chain(struct finder *finder, size_t at)
 /* The shortest chain of each of the nearest roots. */
 static hx_error *find_first_chains(struct finder *finder, struct hx_walker *walker)
 {
-    HX_TRY(hx_holders_find(&finder->distance, finder->limit, &finder->holders));
-    for (size_t i = 0; i < finder->holders.n; i++) {
-        const struct hx_holder *holder = &finder->holders.v[i];
+    HX_TRY(hx_nearest_roots_find(&finder->distance, finder->limit, &finder->near));
+    for (size_t i = 0; i < finder->near.n; i++) {
+        const struct hx_near_root *root = &finder->near.v[i];
         struct hx_chain chain;
         if (hx_progress_cancelled(finder->progress))
             return hx_error_cancelled("chain search");
-        if (i && finder->steps + holder->distance + 1 > MAX_TOTAL_STEPS) {
-            finder->chains.left_out = finder->holders.n - i;
+        if (i && finder->steps + root->distance + 1 > MAX_TOTAL_STEPS) {
+            finder->chains.left_out = finder->near.n - i;
             break; /* the others are no shorter */
         }
-        HX_TRY(hx_walk(walker, holder, &chain));
+        HX_TRY(hx_walk(walker, root, &chain));
         HX_TRY(push_found_chain(finder, chain));
     }
     return NULL;
@@ -334,10 +334,10 @@ static hx_error *find_first_chains(struct finder *finder, struct hx_walker *walk
 /* The shortest of all other chains. Of `limit` chains at most all of the first ones are known. */
 static hx_error *find_further_chains(struct finder *finder)
 {
-    finder->holder_1 = calloc(finder->snapshot->roots.n + 1, sizeof *finder->holder_1);
-    HX_NEED(finder->holder_1);
-    for (size_t i = 0; i < finder->holders.n; i++)
-        finder->holder_1[finder->holders.v[i].root] = (uint32_t)i + 1;
+    finder->near_1 = calloc(finder->snapshot->roots.n + 1, sizeof *finder->near_1);
+    HX_NEED(finder->near_1);
+    for (size_t i = 0; i < finder->near.n; i++)
+        finder->near_1[finder->near.v[i].root] = (uint32_t)i + 1;
     HX_TRY(find_starts(finder));
     while (finder->heap.n && finder->chains.n < finder->limit) {
         if (hx_progress_cancelled(finder->progress))
@@ -388,14 +388,14 @@ static hx_error *chains_over(const struct question *question, unsigned follows, 
                          question->object, limit, question->progress);
     if (!err)
         err = search_chains(&finder);
-    *ret_first = finder.holders.n < finder.chains.n ? finder.holders.n : finder.chains.n;
+    *ret_first = finder.near.n < finder.chains.n ? finder.near.n : finder.chains.n;
     hx_distance_deinit(&finder.distance);
     hx_vec_free(&finder.starts);
     hx_vec_free(&finder.prefixes);
     hx_vec_free(&finder.heap);
     hx_vec_free(&finder.children);
-    hx_vec_free(&finder.holders);
-    free(finder.holder_1);
+    hx_vec_free(&finder.near);
+    free(finder.near_1);
     if (err)
         hx_chains_deinit(&finder.chains);
     else

@@ -1,17 +1,17 @@
-/* holders.c - from distances to the shortest chain of each root. */
-#include "traverse/why/holders.h"
+/* nearest_roots.c - from distances to the shortest chain of each root. */
+#include "traverse/why/nearest_roots.h"
 
 #include <stdlib.h>
 
 /* --- who ----------------------------------------------------------------------- */
 
-/* Is the chain that begins by edge x, at that distance, better than the holder's? */
-static bool is_better_chain(const struct hx_root_edge *edges, const struct hx_holder *holder,
+/* Is the chain that begins by edge x, at that distance, better than that of `near`? */
+static bool is_better_chain(const struct hx_root_edge *edges, const struct hx_near_root *near,
                             uint32_t x, uint32_t distance)
 {
-    const struct hx_root_edge *now = &edges[holder->edge], *other = &edges[x];
-    if (distance != holder->distance)
-        return distance < holder->distance;
+    const struct hx_root_edge *now = &edges[near->edge], *other = &edges[x];
+    if (distance != near->distance)
+        return distance < near->distance;
     if (other->kind != now->kind)
         return other->kind < now->kind;
     return other->target < now->target;
@@ -20,7 +20,7 @@ static bool is_better_chain(const struct hx_root_edge *edges, const struct hx_ho
 static int nearest_first(const void *a, const void *b, void *context)
 {
     const struct hx_root_edge *edges = context;
-    const struct hx_holder *x = a, *y = b;
+    const struct hx_near_root *x = a, *y = b;
     if (x->distance != y->distance)
         return x->distance < y->distance ? -1 : 1;
     bool p = edges[x->edge].kind == HX_EDGE_INTERIOR, q = edges[y->edge].kind == HX_EDGE_INTERIOR;
@@ -29,19 +29,20 @@ static int nearest_first(const void *a, const void *b, void *context)
     return x->root < y->root ? -1 : x->root > y->root;
 }
 
-hx_error *hx_holders_find(const struct hx_distance *distance, size_t limit, hx_holders *ret)
+hx_error *hx_nearest_roots_find(const struct hx_distance *distance, size_t limit,
+                                hx_near_roots *ret)
 {
     const struct hx_snapshot *snapshot = distance->snapshot;
     const struct hx_root_edge *edges = snapshot->root_edges.v;
     for (size_t i = 0; i < snapshot->root_edges.n && i < UINT32_MAX; i++) {
-        struct hx_holder *last = ret->n ? &ret->v[ret->n - 1] : NULL;
+        struct hx_near_root *last = ret->n ? &ret->v[ret->n - 1] : NULL;
         uint32_t at = (uint32_t)i, far;
         if (!hx_distance_root_edge(distance, &edges[i]) ||
             !hx_distance_of(distance, edges[i].target, &far))
             continue;
         /* The edges of a root stand together. */
         if (!last || last->root != edges[i].root) {
-            HX_NEED(hx_vec_push(ret, (struct hx_holder){edges[i].root, at, far}));
+            HX_NEED(hx_vec_push(ret, (struct hx_near_root){edges[i].root, at, far}));
         } else if (is_better_chain(edges, last, at, far)) {
             last->edge = at;
             last->distance = far;
@@ -110,13 +111,13 @@ struct hx_step hx_step_from_object(const struct hx_graph *graph, hx_obj source, 
                             .kind = (uint8_t)hx_edge_kind_of(graph->edge[edge])};
 }
 
-hx_error *hx_walk(struct hx_walker *walker, const struct hx_holder *holder, struct hx_chain *ret)
+hx_error *hx_walk(struct hx_walker *walker, const struct hx_near_root *near, struct hx_chain *ret)
 {
     const struct hx_snapshot *snapshot = walker->distance->snapshot;
-    size_t n = (size_t)holder->distance + 1;
+    size_t n = (size_t)near->distance + 1;
     struct hx_step *step = calloc(n, sizeof *step);
     HX_NEED(step);
-    step[0] = hx_step_from_root(snapshot, holder->edge);
+    step[0] = hx_step_from_root(snapshot, near->edge);
     for (size_t i = 1; i < n; i++) {
         hx_obj at = step[i - 1].target;
         step[i] =
