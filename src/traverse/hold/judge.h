@@ -1,0 +1,55 @@
+/* judge.h - what the parts of evidence.c share. */
+#ifndef HX_TRAVERSE_HOLD_JUDGE_H
+#define HX_TRAVERSE_HOLD_JUDGE_H
+
+#include "base/progress.h"
+#include "model/snapshot.h"
+#include "traverse/hold/rules.h"
+
+#include <string.h>
+
+#define HX_WORD 8
+
+/* The edges of a snapshot before the judges. The judgement of a word with the smallest number of a
+ * rule remains, whoever comes first. */
+struct hx_judge {
+    struct hx_snapshot *snapshot;
+    struct hx_graph *graph;
+    const struct hx_image *image;
+    const struct hx_progress *progress;
+    unsigned threads;
+};
+
+static inline void hx_judge_edge(const struct hx_judge *judge, hx_eidx e, enum hx_rule rule)
+{
+    hx_evidence *evidence = &judge->graph->evidence[e];
+    hx_evidence now = __atomic_load_n(evidence, __ATOMIC_RELAXED);
+    for (;;) {
+        unsigned old = HX_EVIDENCE_RULE(now);
+        if (old && old <= (unsigned)rule)
+            return;
+        hx_evidence wanted = HX_EVIDENCE(rule, HX_EVIDENCE_KIND(now));
+        if (__atomic_compare_exchange_n(evidence, &now, wanted, true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            return;
+    }
+}
+
+/* The edges of an object whose words begin in [from, to). */
+void hx_judge_words(const struct hx_judge *judge, hx_obj object, uint64_t from, uint64_t to,
+                    enum hx_rule rule);
+
+/* The `n` words at addr, NULL when the image has them not in one piece. *span is a hint. */
+const uint64_t *hx_judge_peek(const struct hx_judge *judge, uint64_t addr, size_t n, size_t *span);
+
+/* Calls work(context, worker, from, to) for all objects in blocks, from several threads. */
+typedef void hx_judge_block_fn(void *context, unsigned worker, hx_obj from, hx_obj to);
+hx_error *hx_judge_objects(const struct hx_judge *judge, hx_judge_block_fn *work, void *context);
+
+/* known_shapes.c: strings, vectors, deques, FILE, what was not requested. */
+hx_error *hx_judge_known_shapes(const struct hx_judge *judge);
+
+/* fields.c: what fields of alike blocks hold; makes shapes. */
+hx_error *hx_judge_fields(const struct hx_judge *judge);
+
+#endif
