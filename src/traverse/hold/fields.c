@@ -18,6 +18,7 @@
 #define WORDS      64 /* of a block that are looked at as fields */
 #define ALIKE      32 /* fewer say nothing */
 #define LARGE      4096 /* bytes: looked at as a whole where it is alone */
+#define TAGS       16 /* values of a field that tells variants apart */
 #define SAMPLES    64 /* links of a field that are tried before all are looked at */
 
 /* Percent. */
@@ -29,11 +30,12 @@ enum {
     ANSWERED = 95 /* links that are answered, so that others are the exception */
 };
 
-enum kind { ZERO, POINTER, VALUE };
+enum kind { ZERO, POINTER, VALUE, LETTERS };
 
 /* Of one word of a group. */
 struct field {
     uint32_t zero, pointer, value, text;
+    uint32_t small; /* of the values, those whose lowest byte is below TAGS */
     uint32_t interior;  /* of the pointers, plain interior ones */
     uint32_t target;    /* the group that most pointers lead to, by Boyer and Moore's vote */
     int32_t votes;
@@ -53,7 +55,7 @@ struct group {
 
 /* Of a field of a class. */
 struct class {
-    uint32_t zero, pointer, value;
+    uint32_t zero, pointer, value, text;
 };
 
 struct fields {
@@ -158,6 +160,18 @@ struct words {
     hx_eidx first, end;  /* edges of these words */
 };
 
+static bool is_text(uint64_t word)
+{
+    unsigned printable = 0;
+    for (; word; word >>= 8) {
+        unsigned byte = word & 0xff;
+        if (byte < 0x20 && byte != '\n' && byte != '\t')
+            return false;
+        printable++;
+    }
+    return printable >= 2;
+}
+
 /* Pointers that other rules have judged count as nothing. False: it is not looked at. */
 static bool look_at(struct fields *fields, hx_obj object, size_t *span, struct words *ret)
 {
@@ -172,7 +186,7 @@ static bool look_at(struct fields *fields, hx_obj object, size_t *span, struct w
     ret->field = fields->fields.v + group->first_field;
     ret->n = group->n_words;
     for (size_t i = 0; i < ret->n; i++)
-        ret->kind[i] = ret->word[i] ? VALUE : ZERO;
+        ret->kind[i] = !ret->word[i] ? ZERO : is_text(ret->word[i]) ? LETTERS : VALUE;
     ret->first = graph->fwd[object];
     for (ret->end = ret->first; ret->end < graph->fwd[object + 1]; ret->end++) {
         uint64_t i = hx_edge_offset(graph->edge[ret->end]) / HX_WORD;
@@ -181,18 +195,6 @@ static bool look_at(struct fields *fields, hx_obj object, size_t *span, struct w
         ret->kind[i] = HX_EVIDENCE_RULE(graph->evidence[ret->end]) ? ZERO : POINTER;
     }
     return true;
-}
-
-static bool is_text(uint64_t word)
-{
-    unsigned printable = 0;
-    for (; word; word >>= 8) {
-        unsigned byte = word & 0xff;
-        if (byte < 0x20 && byte != '\n' && byte != '\t')
-            return false;
-        printable++;
-    }
-    return printable >= 2;
 }
 
 /* --- counting ----------------------------------------------------------------------------- */
@@ -239,7 +241,8 @@ static void count_words(struct fields *fields, hx_obj object, struct words *word
         field->zero += words->kind[i] == ZERO;
         field->pointer += words->kind[i] == POINTER;
         field->value += words->kind[i] == VALUE;
-        field->text += words->kind[i] == VALUE && is_text(words->word[i]);
+        field->text += words->kind[i] == LETTERS;
+        field->small += words->kind[i] == VALUE && (words->word[i] & 0xff) < TAGS;
     }
     for (hx_eidx e = words->first; e < words->end; e++) {
         uint64_t i = hx_edge_offset(fields->graph->edge[e]) / HX_WORD;
@@ -289,22 +292,33 @@ static void count_targets_of(struct fields *fields, hx_obj object, struct words 
 
 /* --- classes ------------------------------------------------------------------------------ */
 
+/* Small numbers: a tag, a colour. */
+static bool is_tag(const struct field *field)
+{
+    return field->value >= ALIKE && !field->pointer &&
+           (uint64_t)field->small * 100 >= (uint64_t)field->value * MOSTLY;
+}
+
+/* Does this word tell variants apart? */
 static bool is_mixed(const struct field *field)
 {
-    return field->pointer && field->value;
+    return (field->pointer && (field->value || field->text)) || (field->value && field->text) ||
+           is_tag(field);
 }
 
-/* A word that is often null: as most of the others of its group. */
-static enum kind resolved(const struct field *field, uint8_t kind)
+/* What a word says of the variant. One that is null: as most of the others of its group. */
+static uint64_t resolved(const struct field *field, uint8_t kind, uint64_t word)
 {
+    if (is_tag(field) && kind != LETTERS)
+        return LETTERS + 1 + (word & 0xff);
     if (kind != ZERO)
-        return (enum kind)kind;
-    return field->pointer >= field->value ? POINTER : VALUE;
+        return kind;
+    return field->pointer >= (uint64_t)field->value + field->text ? POINTER : VALUE;
 }
 
-static uint64_t word_mark(size_t i, enum kind kind)
+static uint64_t word_mark(const struct words *words, size_t i)
 {
-    return hx_hash(i + 3, (uint64_t)kind + 1);
+    return hx_hash(i + 3, resolved(&words->field[i], words->kind[i], words->word[i]) + 1);
 }
 
 /* Sum over the words that tell variants apart. */
@@ -313,7 +327,7 @@ static uint64_t variant_of(const struct words *words)
     uint64_t sum = 0;
     for (size_t i = 0; i < words->n; i++)
         if (is_mixed(&words->field[i]))
-            sum += word_mark(i, resolved(&words->field[i], words->kind[i]));
+            sum += word_mark(words, i);
     return sum;
 }
 
@@ -321,15 +335,15 @@ static uint64_t class_key(const struct fields *fields, const struct words *words
                           size_t i)
 {
     if (is_mixed(&words->field[i]))
-        variant -= word_mark(i, resolved(&words->field[i], words->kind[i]));
+        variant -= word_mark(words, i);
     return hx_hash(hx_hash((uint64_t)(words->group - fields->groups.v), i), variant);
 }
 
 /* Does a field of a group have to be looked at by class? */
 static bool is_suspicious(const struct field *field, bool last)
 {
-    uint64_t all = (uint64_t)field->zero + field->pointer + field->value;
-    return field->pointer && (field->value || part_below(field->pointer, all, last ? 50 : 25));
+    uint64_t all = (uint64_t)field->zero + field->pointer + field->value + field->text;
+    return field->pointer && (field->value || field->text || part_below(field->pointer, all, last ? 50 : 25));
 }
 
 static bool is_slack(const struct words *words, size_t i)
@@ -372,6 +386,7 @@ static void count_class(struct fields *fields, hx_obj object, struct words *word
         class->zero += words->kind[i] == ZERO;
         class->pointer += words->kind[i] == POINTER;
         class->value += words->kind[i] == VALUE;
+        class->text += words->kind[i] == LETTERS;
     }
 }
 
@@ -384,12 +399,14 @@ static enum hx_rule judge_class(const struct fields *fields, const struct words 
     if (number == HX_NO_PAIR)
         return HX_RULE_NONE;
     const struct class *class = &fields->classes.v[number];
-    uint64_t all = (uint64_t)class->zero + class->pointer + class->value;
+    /* what begins with text is text, and no struct like those that begin with a pointer */
+    uint64_t values = (uint64_t)class->value + (i ? class->text : 0);
+    uint64_t all = class->zero + class->pointer + values;
     if (all < ALIKE)
         return HX_RULE_NONE;
     if (is_slack(words, i) && part_below(class->pointer, all, AT_END))
         return HX_RULE_slack;
-    if (part_below(class->pointer, (uint64_t)class->pointer + class->value, VALUES))
+    if (part_below(class->pointer, class->pointer + values, VALUES))
         return HX_RULE_field;
     return part_below(class->pointer, all, HARDLY) ? HX_RULE_few : HX_RULE_NONE;
 }

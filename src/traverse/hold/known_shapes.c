@@ -18,9 +18,17 @@
 #define DEQUE_WORDS   10
 #define SHAPE_WORDS   10 /* that any of these looks at */
 
+/* Where what is in use ends in a block, by all who point to it: where two disagree, one of them is a
+ * leftover, and the larger one counts. Plus 1; 0: nobody said anything. */
+struct ends {
+    uint64_t *of; /* for each object */
+    struct hx_big of_mem;
+};
+
 /* Words [at, at + n) of an object (of a root: object is HX_NO_OBJ). */
 struct place {
     const struct hx_judge *judge;
+    const struct ends *ends;
     hx_obj object;
     uint64_t addr;        /* of word[0] */
     const uint64_t *word; /* n of them */
@@ -38,6 +46,14 @@ static inline uint64_t size_of(const struct place *place)
 static inline uint64_t in_target(const struct place *place, uint64_t value)
 {
     return value - place->judge->graph->addr[place->target];
+}
+
+static void used_up_to(const struct place *place, uint64_t end)
+{
+    uint64_t *of = &place->ends->of[place->target], now = __atomic_load_n(of, __ATOMIC_RELAXED);
+    while (now < end + 1 && !__atomic_compare_exchange_n(of, &now, end + 1, true, __ATOMIC_RELAXED,
+                                                         __ATOMIC_RELAXED))
+        ;
 }
 
 /* --- what was asked for ------------------------------------------------------------------- */
@@ -74,7 +90,7 @@ static bool judge_long_string(const struct place *place, uint64_t length, uint64
     if (length > capacity || capacity <= SSO_CAPACITY || !fits(size_of(place), capacity + 1) ||
         !ends_at(place->judge, place->judge->graph->addr[place->target], length, place->span))
         return false;
-    hx_judge_words(place->judge, place->target, 0, UINT64_MAX, HX_RULE_text);
+    used_up_to(place, 0);
     return true;
 }
 
@@ -110,7 +126,12 @@ static void judge_vector(const struct place *place)
     if (place->word[1] < place->word[0] || place->word[2] < place->word[1] || capacity < HX_WORD ||
         !fits(size_of(place), capacity))
         return;
-    hx_judge_words(place->judge, place->target, end, UINT64_MAX, HX_RULE_vector);
+    /* {cur, first, last, node} of a deque looks the same */
+    const uint64_t *node = place->n < 4 || place->word[0] != place->word[1]
+                               ? NULL
+                               : hx_judge_peek(place->judge, place->word[3], 1, place->span);
+    if (!node || *node != place->word[0])
+        used_up_to(place, end);
 }
 
 static hx_obj target_of(const struct hx_judge *judge, uint64_t value)
@@ -180,10 +201,16 @@ static void judge_place(const struct place *place)
     judge_deque(place);
 }
 
+struct look {
+    const struct hx_judge *judge;
+    struct ends ends;
+};
+
 static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
 {
     (void)worker;
-    const struct hx_judge *judge = context;
+    const struct look *look = context;
+    const struct hx_judge *judge = look->judge;
     const struct hx_graph *graph = judge->graph;
     size_t span = 0, other = 0;
     for (hx_obj i = from; i < to; i++) {
@@ -202,7 +229,7 @@ static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
                 continue;
             if (self && word[0] == graph->addr[i] + at + 2 * HX_WORD)
                 judge_short_string(judge, i, at, word, n);
-            struct place place = {judge, i, graph->addr[i] + at, word, n, hx_edge_target(edge),
+            struct place place = {judge, &look->ends, i, graph->addr[i] + at, word, n, hx_edge_target(edge),
                                   &other};
             if (hx_edge_kind_of(edge) == HX_EDGE_START)
                 judge_place(&place);
@@ -213,8 +240,9 @@ static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
 }
 
 /* Roots hold strings and vectors, too. */
-static void judge_roots(const struct hx_judge *judge)
+static void judge_roots(const struct look *look)
 {
+    const struct hx_judge *judge = look->judge;
     const struct hx_snapshot *snapshot = judge->snapshot;
     size_t span = 0, other = 0;
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
@@ -227,7 +255,7 @@ static void judge_roots(const struct hx_judge *judge)
         const uint64_t *word = n < 3 ? NULL : hx_judge_peek(judge, edge->address, n, &span);
         if (!word)
             continue;
-        struct place place = {judge, HX_NO_OBJ, edge->address, word, n, edge->target, &other};
+        struct place place = {judge, &look->ends, HX_NO_OBJ, edge->address, word, n, edge->target, &other};
         if (edge->kind == HX_EDGE_START)
             judge_place(&place);
         const uint64_t *before = edge->address >= root->address + HX_WORD
@@ -238,9 +266,25 @@ static void judge_roots(const struct hx_judge *judge)
     }
 }
 
+static void judge_ends(void *context, unsigned worker, hx_obj from, hx_obj to)
+{
+    (void)worker;
+    const struct look *look = context;
+    for (hx_obj i = from; i < to; i++)
+        if (look->ends.of[i])
+            hx_judge_words(look->judge, i, look->ends.of[i] - 1, UINT64_MAX,
+                           look->ends.of[i] == 1 ? HX_RULE_text : HX_RULE_vector);
+}
+
 hx_error *hx_judge_known_shapes(const struct hx_judge *judge)
 {
-    HX_TRY(hx_judge_objects(judge, judge_block, (void *)judge));
-    judge_roots(judge);
-    return NULL;
+    struct look look = {.judge = judge};
+    HX_TRY(hx_big_array(look.ends.of, judge->graph->n));
+    hx_error *err = hx_judge_objects(judge, judge_block, &look);
+    if (!err) {
+        judge_roots(&look);
+        err = hx_judge_objects(judge, judge_ends, &look);
+    }
+    hx_big_free(&look.ends.of_mem);
+    return err;
 }
