@@ -18,7 +18,7 @@ static hx_error *take_again(void *session, const struct hx_progress *progress,
     return hx_take(session, progress, ret);
 }
 
-static hx_error *add_to_store(void *session, hx_store *store, const struct hx_snapshot *snapshot,
+static hx_error *add_to_store(void *session, hx_store *store, struct hx_snapshot *snapshot,
                               const struct hx_analysis *analysis,
                               const struct hx_progress *progress, int64_t *ret)
 {

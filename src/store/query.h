@@ -13,9 +13,12 @@
     X(censuses, NULL, "what the retainer census of a snapshot has cost and found")                 \
     X(retainers, "bytes", "objects by the set of those that retain them")                          \
     X(retainer_members, NULL, "who is in each retainer set")                                       \
+    X(retainer_entries, NULL, "by how many references each retainer comes into a set")             \
+    X(holders, "bytes", "who holds the objects: the nearest root of each")                         \
     X(bins, "bytes", "objects by the exact set of named roots that reach them")                    \
     X(roots, "retained_bytes", "named places outside the heap that hold pointers")                 \
     X(types, "bytes", "objects by type")                                                           \
+    X(shapes, "bytes", "objects by what their words look like")                                    \
     X(leaks, "bytes", "lost and possibly lost objects by kind")                                    \
     X(sites, "bytes", "objects by the stack that allocated them")                                  \
     X(modules, "bytes", "objects by the module that allocated them")                               \

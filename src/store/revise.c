@@ -110,7 +110,8 @@ static hx_error *revise_row(struct hx_writer *w)
         return hx_db_error(w->db, code, w->what);
     HX_TRY(hx_db_prepare(w->db, w->what,
                          "UPDATE hx_snapshot SET scheme = coalesce(?1, scheme),"
-                         " parts = parts | ?2, notes = ?3 WHERE snapshot = ?4",
+                         " parts = parts | ?2, notes = ?3, stray_edges = coalesce(?5, stray_edges)"
+                         " WHERE snapshot = ?4",
                          &st));
     hx_bind_name(st, 1, hx_str(w->scheme));
     sqlite3_bind_int64(st, 2, w->parts);
@@ -119,6 +120,8 @@ static hx_error *revise_row(struct hx_writer *w)
         sqlite3_bind_text(st, 3, notes.s, (int)notes.n, SQLITE_STATIC);
     sqlite3_reset(old);
     sqlite3_bind_int64(st, 4, w->id);
+    if (w->stray_edges.known)
+        sqlite3_bind_int64(st, 5, w->stray_edges.value);
     return hx_db_run(w->db, w->what, st);
 }
 
@@ -146,7 +149,7 @@ static hx_error *revise_all(struct hx_writer *w, const struct hx_analysis *analy
     return revise_row(w);
 }
 
-hx_error *hx_store_revise(hx_store *store, int64_t number, const struct hx_snapshot *snapshot,
+hx_error *hx_store_revise(hx_store *store, int64_t number, struct hx_snapshot *snapshot,
                           const struct hx_analysis *analysis, unsigned parts,
                           const struct hx_progress *progress)
 {
@@ -195,7 +198,7 @@ static hx_error *count_visits(hx_store *store, int64_t number, const struct hx_s
     return hx_db_run(store->db, store->path, st);
 }
 
-hx_error *hx_store_count_visits(hx_store *store, int64_t number, const struct hx_snapshot *snapshot,
+hx_error *hx_store_count_visits(hx_store *store, int64_t number, struct hx_snapshot *snapshot,
                                 const struct hx_analysis *analysis,
                                 const struct hx_progress *progress)
 {
@@ -234,6 +237,25 @@ hx_error *hx_store_parts(hx_store *store, int64_t number, unsigned *ret)
         return hx_db_error(store->db, code, store->path);
     *ret = (unsigned)sqlite3_column_int64(st, 0) & HX_ANALYSE_ALL;
     return NULL;
+}
+
+hx_error *hx_store_hold(hx_store *store, int64_t number, struct hx_hold_options *ret)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(store->db, store->path,
+                         "SELECT coalesce(holders, 0), substr(rules, 1, 65536) FROM hx_census"
+                         " WHERE snapshot = ?",
+                         &st));
+    sqlite3_bind_int64(st, 1, number);
+    *ret = (struct hx_hold_options){.holders = true};
+    int code = sqlite3_step(st);
+    if (code == SQLITE_DONE)
+        return NULL;
+    if (code != SQLITE_ROW)
+        return hx_db_error(store->db, code, store->path);
+    ret->holders = sqlite3_column_int(st, 0) != 0;
+    const char *rules = (const char *)sqlite3_column_text(st, 1);
+    return rules ? hx_rules_parse(rules, &ret->off) : NULL;
 }
 
 hx_error *hx_store_scheme(hx_store *store, int64_t number, const struct hx_scheme **ret,

@@ -11,11 +11,12 @@
 #include "base/progress.h"
 #include "model/snapshot.h"
 #include "query/suppress.h"
+#include "traverse/hold/rules.h"
 #include "traverse/retain/scheme.h"
 #include "traverse/why/backwards.h"
 
 #define HX_STORE_APPLICATION_ID 0x48505831 /* "HPX1" */
-#define HX_STORE_SCHEMA         7
+#define HX_STORE_SCHEMA         8
 
 /* An open store. One thread at a time uses it; only hx_store_interrupt() may come from
  * another one. */
@@ -58,19 +59,21 @@ struct hx_analysis {
     struct hx_scheme_options options;
     unsigned max_set; /* a set with more names is MANY; 0: no limit */
     unsigned threads; /* 0: decide */
+    struct hx_hold_options hold;
 };
 
 enum hx_analysis_part {
     HX_ANALYSE_RETAINERS = 1, /* retainers, retainer_members, censuses, objects.set_id */
     HX_ANALYSE_BINS = 2,      /* bins, named roots with their edges, objects.bin */
     HX_ANALYSE_RETAINED = 4,  /* dominators, retained figures */
-    HX_ANALYSE_ALL = 7,
+    HX_ANALYSE_HOLDERS = 8,   /* holders, objects.holder and round */
+    HX_ANALYSE_ALL = 15,
 };
 
 /* Adds one snapshot in one transaction; streams. *ret is its number, from 1. With an `analysis`
  * its parts are computed and written one after the other, so that their memory is not needed at
  * once; NULL: none, and what it would tell is NULL in the views. */
-hx_error *hx_store_add(hx_store *store, const struct hx_snapshot *snapshot,
+hx_error *hx_store_add(hx_store *store, struct hx_snapshot *snapshot,
                        const struct hx_analysis *analysis, const struct hx_progress *progress,
                        int64_t *ret);
 
@@ -78,14 +81,14 @@ hx_error *hx_store_add(hx_store *store, const struct hx_snapshot *snapshot,
  * gave, perhaps with other named roots. In a store that is open for appending they replace those
  * in the file, in one transaction; else the file stays as it is, and this hx_store alone shows
  * them from now on. */
-hx_error *hx_store_revise(hx_store *store, int64_t number, const struct hx_snapshot *snapshot,
+hx_error *hx_store_revise(hx_store *store, int64_t number, struct hx_snapshot *snapshot,
                           const struct hx_analysis *analysis, unsigned parts,
                           const struct hx_progress *progress);
 
 /* Counts how often the document's algorithm visits the objects of such a snapshot (visits.h), by
  * the scheme of the analysis and the limit by which its sets were made: shown from now on, by this
  * hx_store alone. */
-hx_error *hx_store_count_visits(hx_store *store, int64_t number, const struct hx_snapshot *snapshot,
+hx_error *hx_store_count_visits(hx_store *store, int64_t number, struct hx_snapshot *snapshot,
                                 const struct hx_analysis *analysis,
                                 const struct hx_progress *progress);
 
@@ -96,6 +99,9 @@ hx_error *hx_store_parts(hx_store *store, int64_t number, unsigned *ret);
  * was asked with, one a line (NULL: none). The text is the caller's. */
 hx_error *hx_store_scheme(hx_store *store, int64_t number, const struct hx_scheme **ret,
                           char **ret_patterns);
+
+/* By which words: the rule of its sets, bins and dominators; the default where nothing was made. */
+hx_error *hx_store_hold(hx_store *store, int64_t number, struct hx_hold_options *ret);
 
 /* Takes out of what this hx_store shows of a snapshot the leaks that the list knows: of the view
  * `leaks`, and of leaked_bytes and leaked_objects in `snapshots`, whose notes say so. All else

@@ -73,7 +73,7 @@ hx_error *hx_choice_copy(const struct hx_choice *from, struct hx_choice *ret)
 void hx_choice_analysis(const struct hx_choice *choice, const struct hx_analysis *otherwise,
                         struct hx_analysis *ret)
 {
-    static const struct hx_analysis usual = {.max_set = MAX_SET};
+    static const struct hx_analysis usual = {.max_set = MAX_SET, .hold.holders = true};
     *ret = otherwise ? *otherwise : usual;
     if (!ret->scheme)
         ret->scheme = hx_schemes[0];
@@ -239,6 +239,7 @@ static hx_error *revising_run(struct hx_job *job, hx_store *store,
         HX_TRY(hx_choice_name(&revising->choice, snapshot, &revising->missing));
     }
     hx_choice_analysis(&revising->choice, revising->ui->options->analysis, &analysis);
+    HX_TRY(hx_store_hold(store, revising->snapshot, &analysis.hold));
     revising->scheme = analysis.scheme;
     revising->named = snapshot->named.n;
     return hx_store_revise(store, revising->snapshot, snapshot, &analysis, revising->parts,

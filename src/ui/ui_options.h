@@ -21,7 +21,7 @@ struct hx_ui_options {
      * of its own and must not use the store. NULL: no live target, key `a` says so. */
     hx_error *(*take)(void *context, const struct hx_progress *progress, struct hx_snapshot **ret);
     /* Adds it to the store as hx_store_add() does, which stands for NULL. */
-    hx_error *(*add)(void *context, hx_store *store, const struct hx_snapshot *snapshot,
+    hx_error *(*add)(void *context, hx_store *store, struct hx_snapshot *snapshot,
                      const struct hx_analysis *analysis, const struct hx_progress *progress,
                      int64_t *ret);
     /* What take() gave is not wanted after all, or add() is done with it; NULL: nobody asks. */

@@ -110,8 +110,9 @@ static inline void model_name_roots(struct unit_random *random, struct hx_snapsh
                                    .size = 8};
             named.root = (uint32_t)s->roots.n;
             for (uint64_t k = s->graph.n ? unit_below(random, 3) : 0; k; k--) {
+                uint8_t kind = (uint8_t)unit_below(random, 3);
                 struct hx_root_edge edge = {named.root, (hx_obj)unit_below(random, s->graph.n),
-                                            HX_DRAW_ROOT_BASE, (uint8_t)unit_below(random, 3)};
+                                            HX_DRAW_ROOT_BASE, kind, HX_EVIDENCE(0, kind)};
                 assert_true(hx_vec_push(&s->root_edges, edge));
                 root.direct_objects++;
             }

@@ -106,7 +106,7 @@ static void nothing_there(void **state)
     assert_done(hx_store_parts(store, id, &parts));
     assert_int_equal(parts, 0);
     char *found = tell_format(store, "SELECT * FROM censuses");
-    assert_string_equal(found, "1|root|NULL|0|0|\n");
+    assert_string_equal(found, "1|root|8|0|parts|NULL|0|0|\n");
     free(found);
     assert_nothing(store, "SELECT snapshot FROM retainers UNION ALL SELECT snapshot FROM bins"
                           " UNION ALL SELECT snapshot FROM types UNION ALL SELECT snapshot FROM"

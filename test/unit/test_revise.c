@@ -25,7 +25,7 @@ static char *bytes_of(const char *path, size_t *ret_n)
 /* --- anew -------------------------------------------------------------------------- */
 
 /* A store in which `s` is the second of three snapshots. */
-static void make_store(struct unit_random random, const char *path, const struct hx_snapshot *s,
+static void make_store(struct unit_random random, const char *path, struct hx_snapshot *s,
                        const struct hx_analysis *analysis)
 {
     hx_store *store;

@@ -388,13 +388,18 @@ static void view_columns(void **state)
         {"snapshots",
          "snapshot taken_at pid comm exe pause_us method allocator heap_bytes heap_objects "
          "reachable_bytes reachable_objects leaked_bytes leaked_objects free_bytes overhead_bytes "
-         "rss_bytes scheme complete notes "},
+         "rss_bytes scheme complete notes stray_edges doubt_bytes "},
         {"account", "snapshot part bytes "},
         {"roots", "snapshot root_id kind name module address size direct_objects retained_bytes "
                   "symbol "},
-        {"censuses", "snapshot scheme visits_per_object total_bytes sets "},
+        {"censuses",
+         "snapshot scheme max_set holders threads_as visits_per_object total_bytes sets "},
         {"retainers", "snapshot set_id members many label bytes objects "},
         {"retainer_members", "set_id position kind label module symbol "},
+        {"retainer_entries", "snapshot set_id position entries alike doubt "},
+        {"holders", "snapshot holder kind module symbol bytes objects alone_bytes contested_bytes "
+                    "entries "},
+        {"shapes", "snapshot shape bytes objects "},
         {"bins", "snapshot roots bytes objects "},
         {"types", "snapshot type confidence bytes objects retained_bytes symbol "},
         {"pages", "snapshot census key only_pages shared_pages "},
@@ -411,10 +416,11 @@ static void view_columns(void **state)
         {"estimates", "snapshot ccs_id alloc_bytes alloc_error_bytes live_bytes "
                       "live_error_bytes "},
         {"objects",
-         "snapshot address bytes requested type state set_id bin ccs_id dominator retained_bytes "
-         "retained_objects sure_retained_bytes sure_retained_objects edges_in edges_out "},
-        {"edges", "snapshot source target offset kind "},
-        {"root_edges", "snapshot root_id address target kind "},
+         "snapshot address bytes requested type shape round holder state set_id bin ccs_id "
+         "dominator retained_bytes retained_objects sure_retained_bytes sure_retained_objects "
+         "edges_in edges_out "},
+        {"edges", "snapshot source target offset kind rank rule "},
+        {"root_edges", "snapshot root_id address target kind rank rule "},
     };
     hx_store *store;
     assert_done(hx_store_temporary(&store));
@@ -522,9 +528,9 @@ static void compare_rows(hx_store *store, int64_t id, const struct hx_graph *g)
         assert_int_equal(hx_rows_value(rows, 1).i, g->addr[i]);
         assert_int_equal(hx_rows_value(rows, 2).i, g->size[i]);
         assert_int_equal(hx_rows_value(rows, 3).type, HX_VALUE_NULL);
-        assert_string_equal(hx_rows_value(rows, 5).text, hx_state_name(g->state[i]));
-        assert_int_equal(hx_rows_value(rows, 14).i, in[i]);
-        assert_int_equal(hx_rows_value(rows, 15).i, g->fwd[i + 1] - g->fwd[i]);
+        assert_string_equal(hx_rows_value(rows, 8).text, hx_state_name(g->state[i]));
+        assert_int_equal(hx_rows_value(rows, 17).i, in[i]);
+        assert_int_equal(hx_rows_value(rows, 18).i, g->fwd[i + 1] - g->fwd[i]);
     }
     assert_done(hx_rows_next(rows, &more));
     assert_false(more);

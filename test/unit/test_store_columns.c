@@ -210,14 +210,14 @@ static void compare_objects(hx_store *store, const struct facts *f, bool there)
         assert_true(more);
         assert_int_equal(hx_rows_value(rows, 1).i, addr[i]);
         assert_name(rows, 4, there && f->type[i] != UNKNOWN ? type_names[f->type[i]] : NULL);
-        assert_number(rows, 6, there ? f->set[i] : UNKNOWN);
-        assert_name(rows, 7, there ? bin_names[f->bin[i]] : NULL);
-        assert_number(rows, 9,
+        assert_number(rows, 9, there ? f->set[i] : UNKNOWN);
+        assert_name(rows, 10, there ? bin_names[f->bin[i]] : NULL);
+        assert_number(rows, 12,
                       there && f->dominator[i] != UNKNOWN ? addr[f->dominator[i]] : UNKNOWN);
-        assert_number(rows, 10, there ? f->retained[i] : UNKNOWN);
-        assert_number(rows, 11, there ? f->objects[i] : UNKNOWN);
-        assert_number(rows, 12, there ? f->sure[i] : UNKNOWN);
-        assert_number(rows, 13, there ? f->sure_objects[i] : UNKNOWN);
+        assert_number(rows, 13, there ? f->retained[i] : UNKNOWN);
+        assert_number(rows, 14, there ? f->objects[i] : UNKNOWN);
+        assert_number(rows, 15, there ? f->sure[i] : UNKNOWN);
+        assert_number(rows, 16, there ? f->sure_objects[i] : UNKNOWN);
     }
     assert_done(hx_rows_next(rows, &more));
     assert_false(more);

@@ -230,9 +230,9 @@ hx_error *hx_take(struct hx_session *session, const struct hx_progress *progress
     return err ? settle_snapshot(session, err) : NULL;
 }
 
-hx_error *hx_take_add(struct hx_session *session, hx_store *store,
-                      const struct hx_snapshot *snapshot, const struct hx_analysis *analysis,
-                      const struct hx_progress *progress, int64_t *ret)
+hx_error *hx_take_add(struct hx_session *session, hx_store *store, struct hx_snapshot *snapshot,
+                      const struct hx_analysis *analysis, const struct hx_progress *progress,
+                      int64_t *ret)
 {
     struct hx_progress with_memory = watched(session, progress);
     hx_error *err = hx_store_add(store, snapshot, analysis, &with_memory, ret);

@@ -55,9 +55,9 @@ hx_error *hx_take(struct hx_session *session, const struct hx_progress *progress
                   struct hx_snapshot **ret);
 
 /* A snapshot that hx_take() has made into a store. Memory is watched from the one to the other. */
-hx_error *hx_take_add(struct hx_session *session, hx_store *store,
-                      const struct hx_snapshot *snapshot, const struct hx_analysis *analysis,
-                      const struct hx_progress *progress, int64_t *ret);
+hx_error *hx_take_add(struct hx_session *session, hx_store *store, struct hx_snapshot *snapshot,
+                      const struct hx_analysis *analysis, const struct hx_progress *progress,
+                      int64_t *ret);
 
 /* The same, and into the store. *ret: its number. With a console (NULL: none) stderr is told what
  * is missing, when something is. */

@@ -492,6 +492,7 @@ hx_error *hx_args_parse(const struct hx_command *command, int argc, char **argv,
     make_option_table(table, letters, command->run == hx_cmd_run); /* CMD's options are its own */
     *ret = (struct hx_args){.command = command, .color = -1, .snapshot = "last"};
     ret->analysis.max_set = HX_MAX_SET;
+    ret->analysis.hold.holders = true;
     ret->root = calloc((size_t)argc + 1, sizeof *ret->root);
     ret->retainer = calloc((size_t)argc + 1, sizeof *ret->retainer);
     ret->analysis.options.pattern = ret->retainer;

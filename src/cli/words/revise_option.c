@@ -101,6 +101,7 @@ static hx_error *revise_one(struct revision *revision, int64_t number)
     HX_CLEANUP(cleanup_stored) struct stored stored = {0};
     if (!analysis.scheme)
         HX_TRY(stored_scheme(revision, number, &stored, &analysis));
+    HX_TRY(hx_store_hold(revision->store, number, &analysis.hold));
     if (args->n_roots)
         HX_TRY(name_roots(args, snapshot));
     HX_TRY(hx_matched_look(&revision->found, snapshot));

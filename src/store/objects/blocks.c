@@ -2,6 +2,7 @@
 #include "store/objects/blocks.h"
 
 #include "base/bits.h"
+#include "base/cleanup.h"
 #include "base/lower_bound.h"
 #include "base/vec.h"
 #include "model/graph.h"
@@ -9,6 +10,7 @@
 #include "store/db.h"
 #include "store/objects/overlay.h"
 #include "store/objects/top.h"
+#include "traverse/hold/rules.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -54,6 +56,8 @@ struct hx_blocks {
     HX_VEC(struct named) named;
     size_t name_bytes, last_named; /* the index in `named` that was asked for last */
     hx_stack_map *stacks;          /* NULL: not asked for yet */
+    int64_t ruled;                 /* the snapshot whose rules these are; 0: none */
+    struct hx_hold_options rules;
     struct entry *slot[SLOTS];
     struct entry *newest, *oldest;
     size_t bytes;
@@ -159,6 +163,7 @@ static void forget_snapshot_blocks(hx_blocks *blocks, int64_t snapshot)
     blocks->stacks = NULL;
     hx_tops_free(blocks->tops);
     blocks->tops = NULL;
+    blocks->ruled = 0;
     for (struct entry *entry = blocks->oldest, *newer; entry; entry = newer) {
         newer = entry->newer;
         if (snapshot == EVERYTHING || entry->snapshot == snapshot)
@@ -406,7 +411,7 @@ HX_HOT static hx_error *pack(hx_blocks *blocks, size_t n, struct entry **ret)
 /* Is it one of those that an analysis adds? */
 static bool is_optional(enum hx_family family, int column)
 {
-    return family == HX_FAMILY_OBJECT && column >= HX_COL_TYPE;
+    return family == HX_FAMILY_OBJECT ? column >= HX_COL_TYPE : column == HX_COL_EVIDENCE;
 }
 
 /* Begins to read a column: the caller resets blocks->column at the end, and before that has the
@@ -593,9 +598,49 @@ HX_HOT static hx_error *derive_sure(hx_blocks *blocks, const struct hx_block *bl
     return bad ? damaged_block("a retained size") : NULL;
 }
 
-static hx_error *derive(hx_blocks *blocks, enum hx_family family, const struct hx_block *block,
-                        enum hx_derived derived, int column)
+/* The rules that the snapshot was made by. */
+static hx_error *find_rules(hx_blocks *blocks, int64_t snapshot)
 {
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    blocks->rules.off = 0;
+    blocks->ruled = snapshot;
+    if (sqlite3_table_column_metadata(blocks->db, NULL, "hx_census", "rules", NULL, NULL, NULL,
+                                      NULL, NULL) != SQLITE_OK)
+        return NULL;
+    HX_TRY(
+        hx_db_prepare(blocks->db, "store", "SELECT rules FROM hx_census WHERE snapshot = ?", &st));
+    sqlite3_bind_int64(st, 1, snapshot);
+    int code = sqlite3_step(st);
+    const char *text = code == SQLITE_ROW ? (const char *)sqlite3_column_text(st, 0) : NULL;
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        return hx_db_error(blocks->db, code, "store");
+    if (!text || !*text)
+        return NULL;
+    hx_error *err = hx_rules_parse(text, &blocks->rules.off);
+    bool bad = err && err->kind == HX_E_USAGE;
+    if (bad)
+        hx_error_free(hx_steal(err));
+    return bad ? damaged_block("a rule that is not there") : err;
+}
+
+static hx_error *derive_ranks(hx_blocks *blocks, int64_t snapshot, const struct hx_block *block)
+{
+    uint64_t *value = blocks->value;
+    bool there, bad = false;
+    HX_TRY(decode_if_there(blocks, block, HX_COL_EVIDENCE, value, &there));
+    if (there && blocks->ruled != snapshot)
+        HX_TRY(find_rules(blocks, snapshot));
+    for (size_t i = 0; there && i < decoded_rows(blocks, block); i++) {
+        bad |= value[i] >= HX_RULE_COUNT;
+        value[i] = 1 + hx_word_rank(HX_EVIDENCE(value[i] & 63, 0), &blocks->rules);
+    }
+    return bad ? damaged_block("a rule that is not there") : NULL;
+}
+
+static hx_error *derive(hx_blocks *blocks, const struct hx_block_index *index,
+                        const struct hx_block *block, enum hx_derived derived, int column)
+{
+    enum hx_family family = index->family;
     uint64_t *value = blocks->value, *source = blocks->other, at = 0;
     bool there;
     switch (derived) {
@@ -604,6 +649,8 @@ static hx_error *derive(hx_blocks *blocks, enum hx_family family, const struct h
                                is_optional(family, column) ? &there : NULL);
     case HX_PLUS_ONE:
         return derive_plus_one(blocks, block, column);
+    case HX_RANK:
+        return derive_ranks(blocks, index->snapshot, block);
     case HX_CCS:
         return derive_ccs(blocks, block);
     case HX_DOMINATOR:
@@ -761,7 +808,7 @@ hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, 
     }
     blocks->pick = at;
     blocks->picks = n;
-    hx_error *err = derive(blocks, index->family, where, derived, column);
+    hx_error *err = derive(blocks, index, where, derived, column);
     blocks->pick = NULL;
     if (!err)
         memcpy(ret, blocks->value, n * sizeof *ret);
@@ -782,7 +829,7 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
             HX_TRY(
                 pack_stored(blocks, index->family, where, derived == HX_PLUS_ONE, column, &entry));
         } else {
-            HX_TRY(derive(blocks, index->family, where, derived, column));
+            HX_TRY(derive(blocks, index, where, derived, column));
             HX_TRY(pack(blocks, where->n, &entry));
             if (has_sieve(derived))
                 make_sieve(blocks, (struct hx_block_index *)index, block, where->n);

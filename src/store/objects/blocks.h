@@ -86,6 +86,7 @@ enum hx_derived {
     HX_RETAINED,     /* object: retained bytes, plus 1; 0: NULL */
     HX_SURE,         /* object: the same over sure edges */
     HX_SURE_OBJECTS, /* object: retained objects over sure edges, plus 1; 0: NULL */
+    HX_RANK,         /* edge, root edge: enum hx_rank by the snapshot's own rule, plus 1; 0: NULL */
     HX_CCS,          /* object: ccs_id that the stack of its site is attributed to; 0: NULL */
 };
 

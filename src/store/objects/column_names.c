@@ -34,10 +34,16 @@ static hx_error *add_stored_name(hx_names *names, uint64_t number, const char *t
 
 static hx_error *read_names(sqlite3 *db, int64_t snapshot, enum hx_name_list list, hx_names *names)
 {
-    static const char *const tables[] = {[HX_NAMES_TYPE] = "hx_type", [HX_NAMES_BIN] = "hx_bin"};
+    static const char *const tables[] = {[HX_NAMES_TYPE] = "hx_type",
+                                         [HX_NAMES_BIN] = "hx_bin",
+                                         [HX_NAMES_SHAPE] = "hx_shape",
+                                         [HX_NAMES_HOLDER] = "hx_holding"};
     static const char *const sql[] = {
         [HX_NAMES_TYPE] = "SELECT type, name FROM hx_type WHERE snapshot = ? ORDER BY type",
-        [HX_NAMES_BIN] = "SELECT bin, roots FROM hx_bin WHERE snapshot = ? ORDER BY bin"};
+        [HX_NAMES_BIN] = "SELECT bin, roots FROM hx_bin WHERE snapshot = ? ORDER BY bin",
+        [HX_NAMES_SHAPE] = "SELECT shape, label FROM hx_shape WHERE snapshot = ? ORDER BY shape",
+        [HX_NAMES_HOLDER] =
+            "SELECT holder, name FROM hx_holding WHERE snapshot = ? ORDER BY holder"};
     if (sqlite3_table_column_metadata(db, NULL, tables[list], NULL, NULL, NULL, NULL, NULL, NULL) !=
         SQLITE_OK)
         return NULL;

@@ -1,4 +1,4 @@
-/* column_names.h - the names behind the numbers in columns: of types, of bins. */
+/* column_names.h - the names behind the numbers in columns: of types, bins, shapes, holders. */
 #ifndef HX_STORE_OBJECTS_COLUMN_NAMES_H
 #define HX_STORE_OBJECTS_COLUMN_NAMES_H
 
@@ -9,8 +9,10 @@
 #include <stdint.h>
 
 enum hx_name_list {
-    HX_NAMES_TYPE, /* hx_type.type, name */
-    HX_NAMES_BIN,  /* hx_bin.bin, roots */
+    HX_NAMES_TYPE,   /* hx_type.type, name */
+    HX_NAMES_BIN,    /* hx_bin.bin, roots */
+    HX_NAMES_SHAPE,  /* hx_shape.shape, label */
+    HX_NAMES_HOLDER, /* hx_holding.holder, name */
     HX_NAME_LISTS
 };
 

@@ -13,6 +13,7 @@
 #include "store/schema/row.h"
 #include "store/schema/schema.h"
 #include "store/store_private.h"
+#include "traverse/hold/rounds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,7 @@ struct reader {
     struct hx_snapshot *snapshot;
     const struct hx_progress *progress;
     bool objects_only, roots_only;
+    bool holders; /* the snapshot's own rule is by rounds */
     hx_codec *codec;
     uint64_t *value; /* HX_BLOCK_ROWS */
     sqlite3_stmt *column;
@@ -185,6 +187,42 @@ static hx_error *load_requested(struct reader *r, const struct block *block)
     return NULL;
 }
 
+static hx_error *load_shapes(struct reader *r, const struct block *block)
+{
+    struct hx_graph *g = &r->snapshot->graph;
+    bool there;
+    HX_TRY(decode_if_there(r, block, HX_COL_SHAPE, &there));
+    if (there && block->from == 0)
+        HX_TRY(hx_big_array(g->shape, g->n));
+    if (there != (g->shape != NULL))
+        return damaged_snapshot(r, "a column is missing");
+    for (size_t i = 0; there && i < block->n; i++) {
+        if (r->value[i] > r->snapshot->shapes.n)
+            return damaged_snapshot(r, "a shape that is not there");
+        g->shape[block->from + i] = r->value[i] ? (uint16_t)(r->value[i] - 1) : HX_NO_SHAPE;
+    }
+    return NULL;
+}
+
+static hx_error *load_rounds(struct reader *r, const struct block *block)
+{
+    struct hx_graph *g = &r->snapshot->graph;
+    bool there;
+    if (!r->holders)
+        return NULL;
+    HX_TRY(decode_if_there(r, block, HX_COL_ROUND, &there));
+    if (there && block->from == 0)
+        HX_TRY(hx_big_array(g->round, g->n));
+    if (there != (g->round != NULL))
+        return damaged_snapshot(r, "a column is missing");
+    for (size_t i = 0; there && i < block->n; i++) {
+        if (r->value[i] > HX_ROUNDS)
+            return damaged_snapshot(r, "a round");
+        g->round[block->from + i] = (uint8_t)r->value[i];
+    }
+    return NULL;
+}
+
 static hx_error *load_objects(struct reader *r, const struct block *block)
 {
     struct hx_graph *g = &r->snapshot->graph;
@@ -215,6 +253,8 @@ static hx_error *load_objects(struct reader *r, const struct block *block)
     HX_TRY(load_types(r, block));
     HX_TRY(load_sites(r, block));
     HX_TRY(load_requested(r, block));
+    HX_TRY(load_shapes(r, block));
+    HX_TRY(load_rounds(r, block));
     if (r->objects_only)
         return NULL;
     HX_TRY(decode_column(r, block, HX_COL_OUT));
@@ -240,6 +280,17 @@ static hx_error *load_edges(struct reader *r, const struct block *block)
     for (size_t i = 0; i < block->n; i++) {
         bad |= r->value[i] > HX_EDGE_INTERIOR;
         edge[i] |= r->value[i] & 3;
+    }
+    bool there;
+    HX_TRY(decode_if_there(r, block, HX_COL_EVIDENCE, &there));
+    if (there && block->from == 0)
+        HX_TRY(hx_big_array(g->evidence, g->n_edges));
+    if (there != (g->evidence != NULL))
+        return damaged_snapshot(r, "a column is missing");
+    for (size_t i = 0; there && i < block->n; i++) {
+        if (r->value[i] >= HX_RULE_COUNT)
+            return damaged_snapshot(r, "a rule that is not there");
+        g->evidence[block->from + i] = HX_EVIDENCE(r->value[i], edge[i] & 3);
     }
     HX_TRY(decode_column(r, block, HX_COL_TARGET));
     if (bad || block->first >= g->n)
@@ -289,6 +340,15 @@ static hx_error *load_root_edges(struct reader *r, const struct block *block)
         if (r->value[i] > HX_EDGE_INTERIOR)
             return damaged_snapshot(r, "an edge");
         edge[i].kind = (uint8_t)r->value[i];
+    }
+    bool there;
+    HX_TRY(decode_if_there(r, block, HX_COL_EVIDENCE, &there));
+    if (r->snapshot->graph.n_edges && there != (r->snapshot->graph.evidence != NULL))
+        return damaged_snapshot(r, "a column is missing");
+    for (size_t i = 0; i < block->n; i++) {
+        if (there && r->value[i] >= HX_RULE_COUNT)
+            return damaged_snapshot(r, "a rule that is not there");
+        edge[i].evidence = HX_EVIDENCE(there ? r->value[i] : HX_RULE_NONE, edge[i].kind);
     }
     return NULL;
 }
@@ -367,6 +427,8 @@ static hx_error *load_graph(struct reader *r)
     HX_TRY(each_block(r, HX_FAMILY_EDGE, edges, load_edges));
     HX_TRY(load_all_root_edges(r));
     HX_TRY(each_block(r, HX_FAMILY_RESIDENT, resident, load_resident));
+    if (r->holders && !g->n_edges) /* no column says so */
+        HX_TRY(hx_big_array(g->evidence, 1));
     r->snapshot->resident.n = resident;
     r->snapshot->has_resident = resident > 0;
     return NULL;
@@ -444,6 +506,17 @@ static hx_error *load_summary(struct reader *r)
     return NULL;
 }
 
+static hx_error *load_rule(struct reader *r)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(select_rows(r, "SELECT holders FROM hx_census WHERE snapshot = ?", &st));
+    int code = sqlite3_step(st);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        return hx_db_error(r->db, code, r->what);
+    r->holders = code == SQLITE_ROW && sqlite3_column_int(st, 0);
+    return NULL;
+}
+
 static hx_error *load_roots(struct reader *r)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
@@ -515,6 +588,29 @@ static hx_error *load_type_names(struct reader *r)
     for (size_t i = 0; i < s->types.n; i++)
         name[i] = s->types.v[i].name;
     return have_twins(name, s->types.n) ? damaged_snapshot(r, "two types of one name") : NULL;
+}
+
+static hx_error *load_shape_labels(struct reader *r)
+{
+    struct hx_snapshot *s = r->snapshot;
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(select_rows(r, "SELECT * FROM hx_shape WHERE snapshot = ? AND shape <> 0 ORDER BY shape",
+                       &st));
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        struct hx_row_shape row = hx_row(st, shape);
+        if (row.shape.value != (int64_t)s->shapes.n + 1 || s->shapes.n + 1 >= HX_NO_SHAPE)
+            return damaged_snapshot(r, "a shape");
+        HX_NEED(hx_vec_push(&s->shapes, (struct hx_shape){0}));
+        HX_TRY(copy_text(row.label, true, &s->shapes.v[s->shapes.n - 1].label));
+    }
+    if (code != SQLITE_DONE)
+        return hx_db_error(r->db, code, r->what);
+    HX_FREE const char **name = calloc(s->shapes.n + 1, sizeof *name);
+    HX_NEED(name);
+    for (size_t i = 0; i < s->shapes.n; i++)
+        name[i] = s->shapes.v[i].label;
+    return have_twins(name, s->shapes.n) ? damaged_snapshot(r, "two shapes of one name") : NULL;
 }
 
 static hx_error *load_site(struct reader *r, sqlite3_stmt *st, const hx_ccs_names *names)
@@ -640,7 +736,9 @@ static hx_error *load_all_columns(struct reader *r)
         return hx_db_error(r->db, code, r->what);
     HX_TRY(hx_overlay_column(r->db, r->what, &r->column));
     HX_TRY(load_summary(r));
+    HX_TRY(load_rule(r));
     HX_TRY(load_type_names(r));
+    HX_TRY(load_shape_labels(r));
     HX_TRY(load_site_labels(r));
     if (r->objects_only)
         return load_graph(r);

@@ -17,6 +17,7 @@
 #include "store/objects/top.h"
 #include "store/objects/vtab_private.h"
 #include "store/objects/window.h"
+#include "traverse/hold/rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,8 @@ static const struct hx_table objects_table = {
     .name = "objects",
     .declaration =
         "CREATE TABLE x(snapshot INTEGER, address INTEGER, bytes INTEGER, requested INTEGER,"
-        " type TEXT, state TEXT, set_id INTEGER, bin TEXT, ccs_id INTEGER, dominator INTEGER,"
+        " type TEXT, shape TEXT, round INTEGER, holder TEXT, state TEXT, set_id INTEGER, bin TEXT, "
+        "ccs_id INTEGER, dominator INTEGER,"
         " retained_bytes INTEGER, retained_objects INTEGER, sure_retained_bytes INTEGER,"
         " sure_retained_objects INTEGER, edges_in INTEGER, edges_out INTEGER,"
         " stack_id INTEGER HIDDEN)",
@@ -40,6 +42,9 @@ static const struct hx_table objects_table = {
                {HX_SERVE_INT, HX_PLAIN, HX_COL_SIZE},
                {HX_SERVE_UNPLUS, HX_PLAIN, HX_COL_REQUESTED},
                {HX_SERVE_TYPE, HX_PLAIN, HX_COL_TYPE},
+               {HX_SERVE_SHAPE, HX_PLAIN, HX_COL_SHAPE},
+               {HX_SERVE_UNZERO, HX_PLAIN, HX_COL_ROUND},
+               {HX_SERVE_HOLDER, HX_PLAIN, HX_COL_HOLDER},
                {HX_SERVE_STATE, HX_PLAIN, HX_COL_STATE},
                {HX_SERVE_UNPLUS, HX_PLUS_ONE, HX_COL_SET},
                {HX_SERVE_BIN, HX_PLUS_ONE, HX_COL_BIN},
@@ -57,7 +62,7 @@ static const struct hx_table objects_table = {
 static const struct hx_table edges_table = {
     .name = "edges",
     .declaration = "CREATE TABLE x(snapshot INTEGER, source INTEGER, target INTEGER,"
-                   " offset INTEGER, kind TEXT)",
+                   " offset INTEGER, kind TEXT, rank INTEGER, rule TEXT)",
     .family = HX_FAMILY_EDGE,
     .key = 1,
     .rows = 1.6e7,
@@ -66,13 +71,15 @@ static const struct hx_table edges_table = {
                {HX_SERVE_OBJECT, HX_SOURCE_OBJ, 0},
                {HX_SERVE_OBJECT, HX_TARGET_OBJ, 0},
                {HX_SERVE_WORDS, HX_PLAIN, HX_COL_OFFSET},
-               {HX_SERVE_KIND, HX_PLAIN, HX_COL_KIND}},
+               {HX_SERVE_KIND, HX_PLAIN, HX_COL_KIND},
+               {HX_SERVE_UNPLUS, HX_RANK, 0},
+               {HX_SERVE_RULE, HX_PLAIN, HX_COL_EVIDENCE}},
 };
 
 static const struct hx_table root_edges_table = {
     .name = "root_edges",
     .declaration = "CREATE TABLE x(snapshot INTEGER, root_id INTEGER, address INTEGER,"
-                   " target INTEGER, kind TEXT)",
+                   " target INTEGER, kind TEXT, rank INTEGER, rule TEXT)",
     .family = HX_FAMILY_ROOT_EDGE,
     .key = 1,
     .rows = 1e5,
@@ -81,7 +88,9 @@ static const struct hx_table root_edges_table = {
                {HX_SERVE_INT, HX_ROOT_NUMBER, 0},
                {HX_SERVE_UNZERO, HX_ROOT_WORD, 0},
                {HX_SERVE_OBJECT, HX_ROOT_TARGET_OBJ, 0},
-               {HX_SERVE_KIND, HX_PLAIN, HX_COL_KIND}},
+               {HX_SERVE_KIND, HX_PLAIN, HX_COL_KIND},
+               {HX_SERVE_UNPLUS, HX_RANK, 0},
+               {HX_SERVE_RULE, HX_PLAIN, HX_COL_EVIDENCE}},
 };
 
 /* --- connecting -------------------------------------------------------------------- */
@@ -320,6 +329,33 @@ static hx_error *lower_bound_row(struct cursor *cursor, uint64_t key, uint64_t *
 
 /* --- conditions -------------------------------------------------------------------- */
 
+static bool find_rule(const char *text, uint64_t *ret)
+{
+    for (int rule = HX_RULE_NONE + 1; rule < HX_RULE_COUNT; rule++) {
+        if (strcmp(text, hx_rule_name((enum hx_rule)rule)) == 0) {
+            *ret = (uint64_t)rule;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The list that names of a kind stand in, and what is added to a number there when it is stored. */
+static enum hx_name_list list_of(enum hx_serve serve, unsigned *ret_plus)
+{
+    *ret_plus = serve == HX_SERVE_BIN || serve == HX_SERVE_HOLDER;
+    switch (serve) {
+    case HX_SERVE_BIN:
+        return HX_NAMES_BIN;
+    case HX_SERVE_SHAPE:
+        return HX_NAMES_SHAPE;
+    case HX_SERVE_HOLDER:
+        return HX_NAMES_HOLDER;
+    default:
+        return HX_NAMES_TYPE;
+    }
+}
+
 static bool find_state(const char *text, uint64_t *ret)
 {
     for (int state = HX_STATE_NONE + 1; state < HX_STATES; state++) {
@@ -337,15 +373,16 @@ static hx_error *find_decoded_text(struct cursor *cursor, enum hx_serve serve, s
 {
     const char *text = (const char *)sqlite3_value_text(value);
     HX_NEED(text);
-    if (serve == HX_SERVE_STATE) {
-        *ret_found = find_state(text, ret);
+    if (!hx_serve_is_name(serve)) {
+        *ret_found = serve == HX_SERVE_STATE ? find_state(text, ret) : find_rule(text, ret);
         return NULL;
     }
     const hx_names *names;
+    unsigned plus;
     HX_TRY(hx_blocks_names(instance_of(cursor)->blocks, cursor->index->snapshot,
-                           serve == HX_SERVE_TYPE ? HX_NAMES_TYPE : HX_NAMES_BIN, &names));
+                           list_of(serve, &plus), &names));
     *ret_found = hx_names_find(names, text, (size_t)sqlite3_value_bytes(value), ret);
-    *ret += serve == HX_SERVE_BIN;
+    *ret += plus;
     return NULL;
 }
 
@@ -592,15 +629,16 @@ static hx_error *rank_names(struct cursor *cursor, enum hx_serve serve)
 {
     const hx_names *names;
     HX_FREE uint32_t *rank = NULL;
-    size_t n, first = serve == HX_SERVE_BIN; /* which is decoded as its number plus 1 */
+    size_t n;
+    unsigned plus;
     HX_TRY(hx_blocks_names(instance_of(cursor)->blocks, cursor->index->snapshot,
-                           serve == HX_SERVE_TYPE ? HX_NAMES_TYPE : HX_NAMES_BIN, &names));
+                           list_of(serve, &plus), &names));
     HX_TRY(hx_names_ranks(names, &rank, &n));
     cursor->rank = calloc(n + 1, sizeof *rank);
     HX_NEED(cursor->rank);
     for (size_t i = 0; i < n; i++)
-        cursor->rank[i + first] = serve == HX_SERVE_TYPE && i == 0 ? 0 : rank[i];
-    cursor->window.ranks = n + first;
+        cursor->rank[i + plus] = !plus && i == 0 ? 0 : rank[i];
+    cursor->window.ranks = n + plus;
     return NULL;
 }
 
@@ -748,14 +786,16 @@ static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *ret)
     return SQLITE_OK;
 }
 
-static hx_error *serve_name(struct cursor *cursor, sqlite3_context *context, enum hx_name_list list,
-                            uint64_t number)
+static hx_error *serve_name(struct cursor *cursor, sqlite3_context *context, enum hx_serve how,
+                            uint64_t value)
 {
+    unsigned plus;
+    enum hx_name_list list = list_of(how, &plus);
     const hx_names *names;
     const char *text;
     size_t bytes;
     HX_TRY(hx_blocks_names(instance_of(cursor)->blocks, cursor->index->snapshot, list, &names));
-    HX_TRY(hx_names_of(names, number, &text, &bytes));
+    HX_TRY(hx_names_of(names, value - plus, &text, &bytes));
     if (text) /* a copy: names may go while SQLite still sorts */
         sqlite3_result_text64(context, text, bytes, SQLITE_TRANSIENT, SQLITE_UTF8);
     return NULL;
@@ -781,9 +821,18 @@ static hx_error *serve(struct cursor *cursor, sqlite3_context *context, int colu
             return NULL;
         break;
     case HX_SERVE_TYPE:
-        return value ? serve_name(cursor, context, HX_NAMES_TYPE, value) : NULL;
     case HX_SERVE_BIN:
-        return value ? serve_name(cursor, context, HX_NAMES_BIN, value - 1) : NULL;
+    case HX_SERVE_SHAPE:
+    case HX_SERVE_HOLDER:
+        return value ? serve_name(cursor, context, how, value) : NULL;
+    case HX_SERVE_RULE: {
+        if (value >= HX_RULE_COUNT)
+            return hx_error_new(HX_E_CORRUPT, "store", "take it from a backup or make it again",
+                                "the store is damaged (a rule that is not there)");
+        if (value != HX_RULE_NONE)
+            sqlite3_result_text(context, hx_rule_name((enum hx_rule)value), -1, SQLITE_STATIC);
+        return NULL;
+    }
     case HX_SERVE_WORDS:
         value *= 8;
         break;

@@ -5,7 +5,7 @@
 #include "store/objects/blocks.h"
 #include "store/sqlite.h"
 
-enum { HX_TABLE_COLUMNS = 17, HX_TABLE_CONDITIONS = 16 };
+enum { HX_TABLE_COLUMNS = 20, HX_TABLE_CONDITIONS = 16 };
 
 /* How a column is served. */
 enum hx_serve {
@@ -18,6 +18,9 @@ enum hx_serve {
     HX_SERVE_KIND,
     HX_SERVE_TYPE,          /* the name of that type, NULL for 0 */
     HX_SERVE_BIN,           /* the name of the bin of that number less 1, NULL for 0 */
+    HX_SERVE_SHAPE,         /* the name of that shape, NULL for 0 */
+    HX_SERVE_HOLDER,        /* the name of the holder of that number less 1, NULL for 0 */
+    HX_SERVE_RULE,          /* the name of that rule, NULL for 0 */
     HX_SERVE_OBJECT,        /* the address of the object of that index */
     HX_SERVE_OBJECT_UNPLUS, /* the same of that number less 1, NULL for 0 */
 };
@@ -61,9 +64,15 @@ enum hx_compare {
     HX_COMPARE_GE = 'g',
 };
 
+/* Is it a name of a list (column_names.h)? */
+static inline bool hx_serve_is_name(enum hx_serve serve)
+{
+    return serve == HX_SERVE_TYPE || serve == HX_SERVE_BIN || serve == HX_SERVE_SHAPE ||
+           serve == HX_SERVE_HOLDER;
+}
 static inline bool hx_serve_is_text(enum hx_serve serve)
 {
-    return serve == HX_SERVE_STATE || serve == HX_SERVE_TYPE || serve == HX_SERVE_BIN;
+    return serve == HX_SERVE_STATE || serve == HX_SERVE_RULE || hx_serve_is_name(serve);
 }
 static inline bool hx_serve_is_number(enum hx_serve serve)
 {

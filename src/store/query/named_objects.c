@@ -162,22 +162,24 @@ TEXT(root_at) = "SELECT root_id, name FROM roots WHERE snapshot = $snapshot"
     " o.snapshot = $snapshot AND o.address = $address"
 
 /* A row may lie in any block of a large heap: columns that are not shown are left alone. */
-TEXT(dominated) =
-    LEVEL("1") "SELECT o.*, 0 AS rest FROM s CROSS JOIN objects o WHERE NOT s.large AND NOT s.brief"
-               " AND o.snapshot = $snapshot AND o.dominator" DOMINATED_BY
-               " UNION ALL SELECT o.snapshot, o.address, o.bytes, NULL, o.type, NULL,"
-               " NULL, NULL, NULL, o.dominator, o.retained_bytes, o.retained_objects,"
-               " o.sure_retained_bytes, o.sure_retained_objects, NULL, NULL"
-               ", 0 AS rest FROM s CROSS JOIN objects o WHERE s.large AND NOT s.brief"
-               " AND o.snapshot = $snapshot AND o.dominator" DOMINATED_BY
-               " UNION ALL SELECT d.snapshot, d.address, d.bytes, NULL, d.type, NULL, NULL, NULL,"
-               " NULL, d.parent, d.retained_bytes, d.retained_objects, d.sure_retained_bytes,"
-               " d.sure_retained_objects, NULL, NULL, 0 FROM s CROSS JOIN d WHERE s.brief"
-               " UNION ALL SELECT snapshot, NULL, NULL, NULL, '(all smaller ones)', NULL, NULL,"
-               " NULL, NULL, NULL, bytes, objects, NULL, NULL, NULL, NULL, 1 FROM (SELECT"
-               " snapshot, all_bytes - own - (SELECT sum(retained_bytes) FROM d) AS bytes,"
-               " all_objects - self - (SELECT sum(retained_objects) FROM d) AS objects"
-               " FROM s WHERE brief) WHERE objects > 0";
+TEXT(dominated) = LEVEL(
+    "1") "SELECT o.*, 0 AS rest FROM s CROSS JOIN objects o WHERE NOT s.large AND NOT s.brief"
+         " AND o.snapshot = $snapshot AND o.dominator" DOMINATED_BY
+         " UNION ALL SELECT o.snapshot, o.address, o.bytes, NULL, o.type, o.shape, NULL, NULL,"
+         " NULL, NULL, NULL, NULL, o.dominator, o.retained_bytes, o.retained_objects,"
+         " o.sure_retained_bytes, o.sure_retained_objects, NULL, NULL"
+         ", 0 AS rest FROM s CROSS JOIN objects o WHERE s.large AND NOT s.brief"
+         " AND o.snapshot = $snapshot AND o.dominator" DOMINATED_BY
+         " UNION ALL SELECT d.snapshot, d.address, d.bytes, NULL, d.type, NULL, NULL, NULL,"
+         " NULL, NULL, NULL, NULL, d.parent, d.retained_bytes, d.retained_objects, "
+         "d.sure_retained_bytes,"
+         " d.sure_retained_objects, NULL, NULL, 0 FROM s CROSS JOIN d WHERE s.brief"
+         " UNION ALL SELECT snapshot, NULL, NULL, NULL, '(all smaller ones)', NULL, NULL,"
+         " NULL, NULL, NULL, NULL, NULL, NULL, bytes, objects, NULL, NULL, NULL, NULL, 1 FROM "
+         "(SELECT"
+         " snapshot, all_bytes - own - (SELECT sum(retained_bytes) FROM d) AS bytes,"
+         " all_objects - self - (SELECT sum(retained_objects) FROM d) AS objects"
+         " FROM s WHERE brief) WHERE objects > 0";
 
 TEXT(dominated_facts) =
     LEVEL("1") "SELECT CASE WHEN s.brief THEN 0 ELSE (SELECT count(*) FROM objects WHERE"

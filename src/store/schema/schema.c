@@ -21,8 +21,8 @@ static const struct public_view {
     {1, "snapshots",
      "SELECT snapshot, taken_at, pid, comm, exe, pause_us, method,"
      " allocator, heap_bytes, heap_objects, reachable_bytes, reachable_objects, leaked_bytes,"
-     " leaked_objects, free_bytes, overhead_bytes, rss_bytes, scheme, complete, notes"
-     " FROM hx_snapshot"},
+     " leaked_objects, free_bytes, overhead_bytes, rss_bytes, scheme, complete, notes,"
+     " stray_edges, doubt_bytes FROM hx_snapshot"},
     {1, "account",
      "SELECT snapshot, part, bytes FROM hx_account" FINISHED},
     {1, "roots",
@@ -37,7 +37,8 @@ static const struct public_view {
      "SELECT snapshot, what, count, bytes, address FROM hx_loss" FINISHED},
 
     {2, "censuses",
-     "SELECT snapshot, scheme, visits_per_object, total_bytes, sets FROM hx_census" FINISHED},
+     "SELECT snapshot, scheme, max_set, holders, threads_as, visits_per_object, total_bytes, sets"
+     " FROM hx_census" FINISHED},
     /* members lie in the order of their labels; the join's order keeps it */
     {2, "retainers",
      "SELECT snapshot, set_id,"
@@ -123,6 +124,15 @@ static const struct public_view {
 
     {6, "biography",
      "SELECT snapshot, phase, bytes, objects FROM hx_biography" FINISHED},
+
+    {8, "holders",
+     "SELECT snapshot, name AS holder, kind, module, symbol, bytes, objects, alone_bytes,"
+     " contested_bytes, entries FROM hx_holding" FINISHED " AND objects > 0"},
+    {8, "shapes",
+     "SELECT snapshot, coalesce(label, '(unknown)') AS shape, bytes, objects FROM hx_shape" FINISHED
+     " AND objects > 0"},
+    {8, "retainer_entries",
+     "SELECT snapshot, set_id, position, entries, alike, doubt FROM hx_entry" FINISHED},
 };
 /* clang-format on */
 

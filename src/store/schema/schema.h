@@ -55,10 +55,16 @@ enum hx_column_id {
     HX_COL_REQUESTED = 13, /* object: bytes asked for, plus 1; 0: unknown */
     HX_COL_STACK = 14,     /* object: stack_id of its site; served as the ccs_id of that */
 
-    HX_COL_SOURCE = 0, /* edge: source's index less that of the edge before; 0 for the first */
-    HX_COL_TARGET = 1, /* edge: zigzag of target's index less source's */
-    HX_COL_OFFSET = 2, /* edge: word offset in the source */
-    HX_COL_KIND = 3,   /* edge, root edge: enum hx_edge_kind */
+    /* since schema 8; absent where no word was judged */
+    HX_COL_ROUND = 15,  /* object: 1 to 4; 0: lost, or not worked out */
+    HX_COL_SHAPE = 16,  /* object: hx_shape.shape; 0: unknown */
+    HX_COL_HOLDER = 17, /* object: hx_holding.holder, plus 1; 0: not worked out */
+
+    HX_COL_SOURCE = 0,   /* edge: source's index less that of the edge before; 0 for the first */
+    HX_COL_TARGET = 1,   /* edge: zigzag of target's index less source's */
+    HX_COL_OFFSET = 2,   /* edge: word offset in the source */
+    HX_COL_KIND = 3,     /* edge, root edge: enum hx_edge_kind */
+    HX_COL_EVIDENCE = 4, /* edge, root edge: the rule that its word was judged by; 0: none */
 
     HX_COL_ROOT = 0, /* root edge: root's number less that of the edge before */
     HX_COL_ROOT_TARGET =

@@ -165,6 +165,28 @@ static const char *const steps[HX_STORE_SCHEMA + 1] = {
     "UPDATE hx_census SET visits_per_object = NULL, total_bytes = (SELECT coalesce(sum(r.bytes), 0)"
     " FROM hx_retention AS r WHERE r.snapshot = hx_census.snapshot AND r.set_id <> 0) WHERE scheme"
     " IS NOT NULL;",
+    [8] =
+    "ALTER TABLE hx_snapshot ADD COLUMN stray_edges INTEGER;"
+    "ALTER TABLE hx_snapshot ADD COLUMN doubt_bytes INTEGER;"
+    "ALTER TABLE hx_census ADD COLUMN holders INTEGER;"
+    "ALTER TABLE hx_census ADD COLUMN threads_as TEXT;"
+    "ALTER TABLE hx_census ADD COLUMN rules TEXT;"
+    "CREATE TABLE hx_entry(snapshot INTEGER, set_id INTEGER, position INTEGER, entries INTEGER,"
+    " alike INTEGER, doubt INTEGER, PRIMARY KEY(snapshot, set_id, position)) WITHOUT ROWID;"
+    "CREATE TABLE hx_holding(snapshot INTEGER, holder INTEGER, name TEXT, kind TEXT, module TEXT,"
+    " symbol TEXT, bytes INTEGER, objects INTEGER, alone_bytes INTEGER, contested_bytes INTEGER,"
+    " entries INTEGER, retainer INTEGER, PRIMARY KEY(snapshot, holder)) WITHOUT ROWID;"
+    "CREATE TABLE hx_contest(snapshot INTEGER, holder INTEGER, other INTEGER, bytes INTEGER,"
+    " objects INTEGER, PRIMARY KEY(snapshot, holder, other)) WITHOUT ROWID;"
+    "CREATE TABLE hx_shape(snapshot INTEGER, shape INTEGER, label TEXT, bytes INTEGER,"
+    " objects INTEGER, PRIMARY KEY(snapshot, shape)) WITHOUT ROWID;"
+    "CREATE TABLE hx_tree(snapshot INTEGER, kind TEXT, node INTEGER, parent INTEGER,"
+    " depth INTEGER, label TEXT, bytes INTEGER, objects INTEGER, retained_bytes INTEGER,"
+    " PRIMARY KEY(snapshot, kind, node)) WITHOUT ROWID;"
+    /* all edges, each thread's places by themselves: so it was until then */
+    "UPDATE hx_census SET holders = 0, threads_as = 'parts' WHERE scheme IS NOT NULL;"
+    /* the holders' part of an analysis: they have none, and nothing to make it of */
+    "UPDATE hx_snapshot SET parts = parts | 8 WHERE parts <> 0;",
 };
 /* clang-format on */
 

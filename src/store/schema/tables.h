@@ -20,6 +20,7 @@ TABLE(snapshot, HX_OVERLAID | HX_SUPPRESSED)
     INTEGER(complete, NOT NULL) TEXT(notes)
     INTEGER(parts, NOT NULL DEFAULT 0) /* enum hx_analysis_part: done */
     INTEGER(started_at_ns)             /* of the process; NULL: not known */
+    INTEGER(stray_edges) INTEGER(doubt_bytes)
 END()
 TABLE(account, 0)
     INTEGER(snapshot) INTEGER(position) NAME(part) INTEGER(bytes)
@@ -71,7 +72,28 @@ END(.primary_key = "snapshot, set_id", .index = "hx_retention_set ON hx_retentio
 TABLE(census, HX_OVERLAID)
     INTEGER(snapshot, PRIMARY KEY) NAME(scheme) INTEGER(max_set) TEXT(patterns)
     REAL(visits_per_object) INTEGER(total_bytes) INTEGER(sets)
+    INTEGER(holders) NAME(threads_as)
+    TEXT(rules) /* that were switched off: "-few,-target"; NULL: none */
 END()
+TABLE(entry, HX_OVERLAID) /* by how many edges a member comes into its set, alike of them */
+    INTEGER(snapshot) INTEGER(set_id) INTEGER(position) INTEGER(entries) INTEGER(alike)
+    INTEGER(doubt)
+END(.primary_key = "snapshot, set_id, position")
+TABLE(holding, HX_OVERLAID) /* holder 0: of what is lost, 1: `(mixed)` */
+    INTEGER(snapshot) INTEGER(holder) NAME(name) NAME(kind) NAME(module) NAME(symbol)
+    INTEGER(bytes) INTEGER(objects) INTEGER(alone_bytes) INTEGER(contested_bytes) INTEGER(entries)
+    INTEGER(retainer) /* who it is in sets; NULL: in none */
+END(.primary_key = "snapshot, holder")
+TABLE(contest, HX_OVERLAID) /* what a holder holds and another one reaches as well */
+    INTEGER(snapshot) INTEGER(holder) INTEGER(other) INTEGER(bytes) INTEGER(objects)
+END(.primary_key = "snapshot, holder, other")
+TABLE(shape, 0) /* shape 0: of those that are not known */
+    INTEGER(snapshot) INTEGER(shape) NAME(label) INTEGER(bytes) INTEGER(objects)
+END(.primary_key = "snapshot, shape")
+TABLE(tree, HX_OVERLAID) /* kind: dominator, holder */
+    INTEGER(snapshot) NAME(kind) INTEGER(node) INTEGER(parent) INTEGER(depth) TEXT(label)
+    INTEGER(bytes) INTEGER(objects) INTEGER(retained_bytes)
+END(.primary_key = "snapshot, kind, node")
 TABLE(dominator, HX_OVERLAID)
     INTEGER(snapshot) INTEGER(position) INTEGER(address) NAME(type) INTEGER(bytes)
     INTEGER(retained_bytes) INTEGER(retained_objects) INTEGER(sure_retained_bytes)

@@ -18,18 +18,27 @@ static const struct hx_filter_column columns[] = {
     N(snapshots, heap_bytes) N(snapshots, heap_objects) N(snapshots, reachable_bytes)
     N(snapshots, reachable_objects) N(snapshots, leaked_bytes) N(snapshots, leaked_objects)
     N(snapshots, free_bytes) N(snapshots, overhead_bytes) N(snapshots, rss_bytes)
-    T(snapshots, scheme) N(snapshots, complete) T(snapshots, notes)
+    T(snapshots, scheme) N(snapshots, complete) T(snapshots, notes) N(snapshots, stray_edges)
+    N(snapshots, doubt_bytes)
 
     N(account, snapshot) T(account, part) N(account, bytes)
 
-    N(censuses, snapshot) T(censuses, scheme) N(censuses, visits_per_object)
-    N(censuses, total_bytes) N(censuses, sets)
+    N(censuses, snapshot) T(censuses, scheme) N(censuses, max_set) N(censuses, holders)
+    T(censuses, threads_as) N(censuses, visits_per_object) N(censuses, total_bytes)
+    N(censuses, sets)
 
     N(retainers, snapshot) N(retainers, set_id) N(retainers, members) N(retainers, many)
     T(retainers, label) N(retainers, bytes) N(retainers, objects)
 
     N(retainer_members, set_id) N(retainer_members, position) T(retainer_members, kind)
     T(retainer_members, label) T(retainer_members, module) T(retainer_members, symbol)
+
+    N(retainer_entries, snapshot) N(retainer_entries, set_id) N(retainer_entries, position)
+    N(retainer_entries, entries) N(retainer_entries, alike) N(retainer_entries, doubt)
+
+    N(holders, snapshot) T(holders, holder) T(holders, kind) T(holders, module) T(holders, symbol)
+    N(holders, bytes) N(holders, objects) N(holders, alone_bytes) N(holders, contested_bytes)
+    N(holders, entries)
 
     N(bins, snapshot) T(bins, roots) N(bins, bytes) N(bins, objects)
 
@@ -39,6 +48,8 @@ static const struct hx_filter_column columns[] = {
 
     N(types, snapshot) T(types, type) T(types, confidence) N(types, bytes) N(types, objects)
     N(types, retained_bytes) T(types, symbol)
+
+    N(shapes, snapshot) T(shapes, shape) N(shapes, bytes) N(shapes, objects)
 
     N(leaks, snapshot) T(leaks, kind) T(leaks, type) T(leaks, site) N(leaks, bytes)
     N(leaks, objects)
@@ -107,15 +118,17 @@ static const struct hx_filter_column columns[] = {
     N(losses, snapshot) T(losses, what) N(losses, count) N(losses, bytes) N(losses, address)
 
     N(objects, snapshot) N(objects, address) N(objects, bytes) N(objects, requested)
-    T(objects, type) T(objects, state) N(objects, set_id) T(objects, bin) N(objects, ccs_id)
+    T(objects, type) T(objects, shape) N(objects, round) T(objects, holder) T(objects, state)
+    N(objects, set_id) T(objects, bin) N(objects, ccs_id)
     N(objects, dominator) N(objects, retained_bytes) N(objects, retained_objects)
     N(objects, sure_retained_bytes) N(objects, sure_retained_objects) N(objects, edges_in)
     N(objects, edges_out)
 
     N(edges, snapshot) N(edges, source) N(edges, target) N(edges, offset) T(edges, kind)
+    N(edges, rank) T(edges, rule)
 
     N(root_edges, snapshot) N(root_edges, root_id) N(root_edges, address) N(root_edges, target)
-    T(root_edges, kind)
+    T(root_edges, kind) N(root_edges, rank) T(root_edges, rule)
 };
 /* clang-format on */
 

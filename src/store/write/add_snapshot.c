@@ -72,6 +72,12 @@ static void gather_requested(const struct hx_writer *w, const struct span *span,
         *value++ = w->graph->requested[i] + 1; /* unknown: 0 */
 }
 
+static void gather_shape(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    for (uint64_t i = span->from; i < span->to; i++)
+        *value++ = hx_writer_shape(w, i);
+}
+
 static void gather_stack(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     for (uint64_t i = span->from; i < span->to; i++)
@@ -113,6 +119,12 @@ static void gather_kind(const struct hx_writer *w, const struct span *span, uint
         *value++ = hx_edge_kind_of(w->graph->edge[e]);
 }
 
+static void gather_evidence(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    for (uint64_t e = span->from; e < span->to; e++)
+        *value++ = HX_EVIDENCE_RULE(w->graph->evidence[e]);
+}
+
 static void gather_root(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     const struct hx_root_edge *edge = w->snapshot->root_edges.v;
@@ -145,6 +157,13 @@ static void gather_root_kind(const struct hx_writer *w, const struct span *span,
 {
     for (uint64_t e = span->from; e < span->to; e++)
         *value++ = w->snapshot->root_edges.v[e].kind;
+}
+
+static void gather_root_evidence(const struct hx_writer *w, const struct span *span,
+                                 uint64_t *value)
+{
+    for (uint64_t e = span->from; e < span->to; e++)
+        *value++ = HX_EVIDENCE_RULE(w->snapshot->root_edges.v[e].evidence);
 }
 
 static uint64_t first_page(const struct hx_range *range)
@@ -186,19 +205,20 @@ static const struct column object_columns[] = {
     {HX_COL_TYPE, gather_type},
     {HX_COL_REQUESTED, gather_requested},
     {HX_COL_STACK, gather_stack},
+    {HX_COL_SHAPE, gather_shape},
 };
 enum { OBJECT_COLUMNS = 5 };
 static const struct column edge_columns[] = {
-    {HX_COL_SOURCE, gather_source},
-    {HX_COL_TARGET, gather_target},
-    {HX_COL_OFFSET, gather_offset},
-    {HX_COL_KIND, gather_kind},
+    {HX_COL_SOURCE, gather_source},     {HX_COL_TARGET, gather_target},
+    {HX_COL_OFFSET, gather_offset},     {HX_COL_KIND, gather_kind},
+    {HX_COL_EVIDENCE, gather_evidence}, /* last: where words were judged */
 };
 static const struct column root_edge_columns[] = {
     {HX_COL_ROOT, gather_root},
     {HX_COL_ROOT_TARGET, gather_root_target},
     {HX_COL_WORD, gather_word},
     {HX_COL_KIND, gather_root_kind},
+    {HX_COL_EVIDENCE, gather_root_evidence}, /* last: where words were judged */
 };
 
 static const struct column resident_columns[] = {
@@ -248,7 +268,7 @@ static uint64_t block_end(uint64_t from, uint64_t n)
 static hx_error *write_objects(struct hx_writer *w)
 {
     const struct hx_graph *g = w->graph;
-    const bool known[] = {g->type, g->requested, g->site};
+    const bool known[] = {g->type, g->requested, g->site, g->shape};
     struct column column[COUNT(object_columns)];
     size_t columns = OBJECT_COLUMNS;
     memcpy(column, object_columns, sizeof column);
@@ -274,6 +294,7 @@ static hx_error *write_objects(struct hx_writer *w)
 static hx_error *write_edges(struct hx_writer *w)
 {
     const struct hx_graph *g = w->graph;
+    size_t columns = COUNT(edge_columns) - !g->evidence;
     hx_obj source = 0;
     for (uint64_t from = 0; g->fwd && from < g->n_edges;) {
         while (from >= g->fwd[source + 1])
@@ -283,7 +304,7 @@ static hx_error *write_edges(struct hx_writer *w)
         while (span.to - 1 >= g->fwd[last + 1])
             last++;
         struct keys keys = {source, last, 0};
-        HX_TRY(write_block(w, HX_FAMILY_EDGE, &span, &keys, edge_columns, COUNT(edge_columns)));
+        HX_TRY(write_block(w, HX_FAMILY_EDGE, &span, &keys, edge_columns, columns));
         from = span.to;
         source = last;
     }
@@ -294,11 +315,11 @@ hx_error *hx_writer_root_edges(struct hx_writer *w)
 {
     const struct hx_root_edge *edge = w->snapshot->root_edges.v;
     uint64_t n = w->snapshot->root_edges.n;
+    size_t columns = COUNT(root_edge_columns) - !w->graph->evidence;
     for (uint64_t from = 0; from < n;) {
         struct span span = {.from = from, .to = block_end(from, n)};
         struct keys keys = {edge[from].root, edge[span.to - 1].root, 0};
-        HX_TRY(write_block(w, HX_FAMILY_ROOT_EDGE, &span, &keys, root_edge_columns,
-                           COUNT(root_edge_columns)));
+        HX_TRY(write_block(w, HX_FAMILY_ROOT_EDGE, &span, &keys, root_edge_columns, columns));
         from = span.to;
     }
     return NULL;
@@ -382,6 +403,7 @@ void hx_writer_deinit(struct hx_writer *w)
     free(w->blob);
     hx_big_free(&w->in_mem);
     hx_vec_free(&w->objects);
+    free(w->holding);
     hx_text_free(&w->notes);
     hx_recorded_destroy(w->recorded);
 }
@@ -408,7 +430,7 @@ hx_error *hx_store_end(hx_store *store, hx_error *err)
     return err;
 }
 
-hx_error *hx_store_add(hx_store *store, const struct hx_snapshot *snapshot,
+hx_error *hx_store_add(hx_store *store, struct hx_snapshot *snapshot,
                        const struct hx_analysis *analysis, const struct hx_progress *progress,
                        int64_t *ret)
 {

@@ -6,7 +6,9 @@
 #include "base/pairs.h"
 #include "base/timing.h"
 #include "store/db.h"
+#include "store/write/holdings.h"
 #include "store/write/sets.h"
+#include "traverse/hold/rounds.h"
 #include "traverse/retain/bins.h"
 
 #include <stdlib.h>
@@ -74,6 +76,22 @@ hx_error *hx_analyse_forget(struct hx_writer *w, const char *sql)
     return hx_db_run(w->db, w->what, st);
 }
 
+hx_error *hx_analyse_read_back(struct hx_writer *w, const struct hx_object_block *block,
+                               enum hx_column_id column)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what, "SELECT data FROM hx_column WHERE id = ?", &st));
+    sqlite3_bind_int64(st, 1, block->id * HX_COLUMN_SLOTS + column);
+    int code = sqlite3_step(st);
+    if (code == SQLITE_ROW)
+        return hx_column_decode(w->codec, sqlite3_column_blob(st, 0),
+                                (size_t)sqlite3_column_bytes(st, 0), w->value,
+                                block->to - block->from);
+    return code == SQLITE_DONE
+               ? hx_error_new(HX_E_FAIL, w->what, NULL, "a column is gone that was just written")
+               : hx_db_error(w->db, code, w->what);
+}
+
 hx_error *hx_analyse_adds_up(const struct hx_writer *w, const struct hx_key_sums *census,
                              const char *name)
 {
@@ -82,6 +100,12 @@ hx_error *hx_analyse_adds_up(const struct hx_writer *w, const struct hx_key_sums
         bytes += census->bytes[key];
         objects += census->objects[key];
     }
+    return hx_analyse_is_heap(w, bytes, objects, name);
+}
+
+hx_error *hx_analyse_is_heap(const struct hx_writer *w, uint64_t bytes, uint64_t objects,
+                             const char *name)
+{
     if (bytes == w->heap_bytes && objects == w->graph->n)
         return NULL;
     return hx_error_new(HX_E_FAIL, w->what, "report it: this is a mistake in heapx",
@@ -155,6 +179,11 @@ static hx_error *write_retention(struct hx_writer *w, const struct retainers *r,
 static hx_error *write_census(struct hx_writer *w, const struct hx_analysis *analysis,
                               int64_t visited, int64_t sets)
 {
+    HX_CLEANUP(hx_text_free) struct hx_text rules = {0};
+    for (int rule = HX_RULE_NONE + 1; rule < HX_RULE_COUNT; rule++)
+        if (!hx_rule_is_on(&analysis->hold, (enum hx_rule)rule))
+            hx_text_putf(&rules, "%s-%s", rules.n ? "," : "", hx_rule_name((enum hx_rule)rule));
+    HX_NEED(!rules.failed);
     const struct hx_scheme_options *options = &analysis->options;
     HX_CLEANUP(hx_text_free) struct hx_text lines = {0};
     for (size_t i = 0; i < options->n_patterns; i++)
@@ -163,7 +192,9 @@ static hx_error *write_census(struct hx_writer *w, const struct hx_analysis *ana
     return hx_write(w, census, .scheme = hx_str(analysis->scheme->name),
                     .max_set = hx_int(analysis->max_set),
                     .patterns = hx_str(options->n_patterns ? hx_text_str(&lines) : NULL),
-                    .total_bytes = hx_int(visited), .sets = hx_int(sets));
+                    .total_bytes = hx_int(visited), .sets = hx_int(sets),
+                    .holders = hx_int(hx_holdings_wanted(w, analysis)),
+                    .threads_as = hx_str("parts"), .rules = {rules.n ? rules.s : NULL, rules.n});
 }
 
 static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *analysis,
@@ -183,6 +214,8 @@ static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *a
                             &r->census));
     HX_TRY(hx_analyse_adds_up(w, &r->census, "retainer sets"));
     HX_TRY(hx_sets_store(w, r->sets, &r->rule, r->census.objects, &r->stored));
+    if (w->holding && analysis->scheme == &hx_scheme_root)
+        HX_TRY(hx_holdings_alone(w, r->sets, &r->retention));
     hx_sets_destroy(hx_steal(r->sets));
     return NULL;
 }
@@ -375,16 +408,89 @@ static hx_error *left_out(struct hx_writer *w, hx_error *err, unsigned *done)
     return NULL;
 }
 
-hx_error *hx_analyse(struct hx_writer *w, const struct hx_analysis *analysis, unsigned parts)
+/* --- whose edges --------------------------------------------------------------------- */
+
+static uint64_t count_stray(const struct hx_writer *w, const struct hx_analysis *analysis)
+{
+    uint64_t words[256] = {0}, stray = 0;
+    for (hx_eidx e = 0; e < w->graph->n_edges; e++)
+        words[w->graph->evidence[e]]++;
+    for (size_t i = 0; i < w->snapshot->root_edges.n; i++)
+        words[w->snapshot->root_edges.v[i].evidence]++;
+    for (unsigned i = 0; i < 256; i++)
+        if (hx_word_rank((hx_evidence)i, &analysis->hold) == HX_RANK_STRAY)
+            stray += words[i];
+    return stray;
+}
+
+/* Only edges of the graph of holders are left in sight. */
+static hx_error *choose_by_rounds(struct hx_writer *w, const struct hx_analysis *analysis,
+                                  bool named)
+{
+    HX_TRY(hx_rounds_find(w->snapshot, &analysis->hold, named, analysis->threads, w->progress));
+    hx_edges_choose(w->snapshot, &analysis->hold, analysis->threads);
+    return NULL;
+}
+
+/* What bins begin at may be reached in a later round otherwise. */
+static bool has_own_bins(const struct hx_snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->named.n; i++) {
+        enum hx_root_kind kind = snapshot->roots.v[snapshot->named.v[i].root].kind;
+        if (kind != HX_ROOT_GLOBAL && kind != HX_ROOT_TLS && kind != HX_ROOT_MAPPING)
+            return true;
+    }
+    return false;
+}
+
+/* Bins have rounds of their own where named roots have edges of their own. */
+static hx_error *analyse_bins_by_rounds(struct hx_writer *w, const struct hx_analysis *analysis,
+                                        bool rounds)
+{
+    bool own = rounds && has_own_bins(w->snapshot);
+    if (own)
+        HX_TRY(choose_by_rounds(w, analysis, true));
+    HX_TRY(analyse_bins(w));
+    return own ? choose_by_rounds(w, analysis, false) : NULL;
+}
+
+static hx_error *analyse_holders(struct hx_writer *w, const struct hx_analysis *analysis,
+                                 bool rounds, unsigned parts)
+{
+    if (parts & HX_ANALYSE_HOLDERS && w->graph->evidence)
+        w->stray_edges = hx_int(count_stray(w, analysis));
+    if (!rounds)
+        return parts & HX_ANALYSE_HOLDERS ? hx_holdings_forget(w) : NULL;
+    if (!(parts & HX_ANALYSE_HOLDERS))
+        return choose_by_rounds(w, analysis, false);
+    HX_TRY(hx_analyse_holdings(w, analysis));
+    hx_edges_choose(w->snapshot, &analysis->hold, analysis->threads);
+    return NULL;
+}
+
+static hx_error *analyse_parts(struct hx_writer *w, const struct hx_analysis *analysis, bool rounds,
+                               unsigned parts)
 {
     unsigned retainers = parts & HX_ANALYSE_RETAINERS, bins = parts & HX_ANALYSE_BINS;
-    HX_TRY(find_objects(w));
+    HX_TRY(analyse_holders(w, analysis, rounds, parts));
     if (retainers)
         HX_TRY(left_out(w, analyse_retainers(w, analysis), &retainers));
+    if (w->holding && (!retainers || analysis->scheme != &hx_scheme_root))
+        HX_TRY(hx_holdings_alone_apart(w, analysis));
     if (bins)
-        HX_TRY(left_out(w, analyse_bins(w), &bins));
+        HX_TRY(left_out(w, analyse_bins_by_rounds(w, analysis, rounds), &bins));
     if (parts & HX_ANALYSE_RETAINED)
         HX_TRY(hx_analyse_retained(w, analysis));
-    w->parts |= retainers | bins | (parts & HX_ANALYSE_RETAINED);
+    w->parts |= retainers | bins | (parts & (HX_ANALYSE_RETAINED | HX_ANALYSE_HOLDERS));
     return NULL;
+}
+
+hx_error *hx_analyse(struct hx_writer *w, const struct hx_analysis *analysis, unsigned parts)
+{
+    bool rounds = hx_holdings_wanted(w, analysis);
+    HX_TRY(find_objects(w));
+    hx_error *err = analyse_parts(w, analysis, rounds, parts);
+    if (rounds)
+        hx_edges_restore(w->snapshot, analysis->threads);
+    return err;
 }

@@ -32,6 +32,13 @@ hx_error *hx_analyse_forget(struct hx_writer *w, const char *sql);
 hx_error *hx_analyse_adds_up(const struct hx_writer *w, const struct hx_key_sums *census,
                              const char *name);
 
+hx_error *hx_analyse_is_heap(const struct hx_writer *w, uint64_t bytes, uint64_t objects,
+                             const char *name);
+
+/* w->value = a column of this analysis that was written before. */
+hx_error *hx_analyse_read_back(struct hx_writer *w, const struct hx_object_block *block,
+                               enum hx_column_id column);
+
 /* Writes the pages of a census; `number` (NULL: the key itself) tells the number in the store. */
 hx_error *hx_analyse_pages(struct hx_writer *w, const struct hx_key_sums *census, const char *name,
                            int64_t (*number)(const void *context, uint32_t key),

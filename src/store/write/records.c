@@ -5,6 +5,7 @@
 #include "base/pairs.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -48,6 +49,23 @@ static hx_error *write_types(struct hx_writer *w)
                         .confidence = hx_str(hx_confidence_name(type->confidence)),
                         .symbol = hx_str(type->symbol)));
     }
+    return NULL;
+}
+
+static hx_error *write_shapes(struct hx_writer *w)
+{
+    size_t n = w->graph->shape ? w->snapshot->shapes.n + 1 : 0;
+    HX_FREE uint64_t *bytes = calloc(n + 1, sizeof *bytes);
+    HX_FREE uint64_t *objects = calloc(n + 1, sizeof *objects);
+    HX_NEED(bytes && objects);
+    for (hx_obj i = 0; n && i < w->graph->n; i++) {
+        bytes[hx_writer_shape(w, i)] += w->graph->size[i];
+        objects[hx_writer_shape(w, i)]++;
+    }
+    for (size_t i = 0; i < n; i++)
+        HX_TRY(hx_write(w, shape, .shape = hx_int(i),
+                        .label = hx_str(i ? w->snapshot->shapes.v[i - 1].label : NULL),
+                        .bytes = hx_int(bytes[i]), .objects = hx_int(objects[i])));
     return NULL;
 }
 
@@ -152,6 +170,7 @@ hx_error *hx_writer_records(struct hx_writer *w)
     HX_TRY(hx_writer_roots(w, false));
     HX_TRY(hx_writer_named(w));
     HX_TRY(write_types(w));
+    HX_TRY(write_shapes(w));
     HX_TRY(write_account(w));
     HX_TRY(hx_writer_leaks(w));
     return write_losses(w);
@@ -242,5 +261,6 @@ hx_error *hx_writer_summary(struct hx_writer *w)
         .rss_bytes = hx_int_if(s->has_rss, s->rss_bytes), .scheme = hx_str(w->scheme),
         .interior = hx_int(s->interior), .complete = hx_int(s->complete),
         .notes = {notes.n ? notes.s : NULL, notes.n}, .parts = hx_int(w->parts),
-        .started_at_ns = hx_int_if(s->started_at_ns, s->started_at_ns));
+        .started_at_ns = hx_int_if(s->started_at_ns, s->started_at_ns),
+        .stray_edges = w->stray_edges, .doubt_bytes = w->doubt_bytes);
 }

@@ -39,7 +39,6 @@ struct retained {
     size_t n_top;
     struct hx_groups types;
     struct hx_big group_mem;
-    sqlite3_stmt *stored; /* a column that was written before */
 };
 
 /* --- columns ----------------------------------------------------------------------- */
@@ -109,26 +108,6 @@ static void gather_sure_objects(const void *context, uint64_t from, uint64_t to,
     }
 }
 
-/* w->value = a column of this analysis that is in the store. */
-static hx_error *read_back(struct retained *r, const struct hx_object_block *block,
-                           enum hx_column_id column)
-{
-    struct hx_writer *w = r->w;
-    sqlite3_bind_int64(r->stored, 1, block->id * HX_COLUMN_SLOTS + column);
-    int code = sqlite3_step(r->stored);
-    hx_error *err;
-    if (code == SQLITE_ROW)
-        err = hx_column_decode(w->codec, sqlite3_column_blob(r->stored, 0),
-                               (size_t)sqlite3_column_bytes(r->stored, 0), w->value,
-                               block->to - block->from);
-    else
-        err = code == SQLITE_DONE
-                  ? hx_error_new(HX_E_FAIL, w->what, NULL, "a column is gone that was just written")
-                  : hx_db_error(w->db, code, w->what);
-    sqlite3_reset(r->stored);
-    return err;
-}
-
 /* The dominators in r are the sure ones. */
 static hx_error *write_differences(struct retained *r, const struct hx_object_block *block)
 {
@@ -136,13 +115,13 @@ static hx_error *write_differences(struct retained *r, const struct hx_object_bl
     const struct hx_dominators *d = &r->dominators;
     uint64_t *value = w->value;
     size_t n = block->to - block->from;
-    HX_TRY(read_back(r, block, HX_COL_RETAINED));
+    HX_TRY(hx_analyse_read_back(w, block, HX_COL_RETAINED));
     for (size_t k = 0; k < n; k++) {
         uint64_t i = block->from + k, all = value[k] - 1 + w->graph->size[i];
         value[k] = difference(d->objects[i], d->bytes[i], all);
     }
     HX_TRY(hx_writer_put(w, block->id, HX_COL_SURE, n));
-    HX_TRY(read_back(r, block, HX_COL_RETAINED_OBJECTS));
+    HX_TRY(hx_analyse_read_back(w, block, HX_COL_RETAINED_OBJECTS));
     for (size_t k = 0; k < n; k++) {
         uint64_t objects = d->objects[block->from + k];
         value[k] = difference(objects, objects, value[k]);
@@ -153,7 +132,6 @@ static hx_error *write_differences(struct retained *r, const struct hx_object_bl
 static hx_error *write_sure(struct retained *r)
 {
     struct hx_writer *w = r->w;
-    HX_TRY(hx_db_prepare(w->db, w->what, "SELECT data FROM hx_column WHERE id = ?", &r->stored));
     for (size_t b = 0; b < w->objects.n; b++) {
         HX_TRY(write_differences(r, &w->objects.v[b]));
         hx_progress_at(w->progress, "storing", w->objects.v[b].to, w->graph->n);
@@ -488,7 +466,6 @@ hx_error *hx_analyse_retained(struct hx_writer *w, const struct hx_analysis *ana
 {
     struct retained r = {.w = w, .threads = analysis->threads};
     hx_error *err = run_retained(&r);
-    sqlite3_finalize(r.stored);
     hx_sure_deinit(&r.sure);
     hx_dominators_deinit(&r.dominators);
     hx_groups_deinit(&r.types);

@@ -34,10 +34,10 @@ struct keeper {
     HX_VEC(int64_t) sorted, other;
 };
 
-static hx_error *sets_cancelled(const struct keeper *k, uint64_t done, uint64_t total)
+static hx_error *sets_cancelled(const struct hx_writer *w, uint64_t done, uint64_t total)
 {
-    hx_progress_at(k->w->progress, "storing sets", done, total);
-    return hx_progress_cancelled(k->w->progress) ? hx_error_cancelled(k->w->what) : NULL;
+    hx_progress_at(w->progress, "storing sets", done, total);
+    return hx_progress_cancelled(w->progress) ? hx_error_cancelled(w->what) : NULL;
 }
 
 /* --- retainers --------------------------------------------------------------------- */
@@ -52,10 +52,9 @@ struct retainer_statements {
 };
 
 /* Finds or makes the row of one retainer. Module and symbol stay only while all say the same. */
-static hx_error *store_retainer(struct keeper *k, const struct retainer_statements *st,
+static hx_error *store_retainer(struct hx_writer *w, const struct retainer_statements *st,
                                 const struct hx_identity *who, int64_t *ret)
 {
-    struct hx_writer *w = k->w;
     hx_bind_name(st->find, 1, hx_str(who->space));
     hx_bind_name(st->find, 2, hx_str(who->label));
     int code = sqlite3_step(st->find);
@@ -83,9 +82,8 @@ static hx_error *store_retainer(struct keeper *k, const struct retainer_statemen
     return NULL;
 }
 
-static hx_error *prepare_retainers(const struct keeper *k, struct retainer_statements *st)
+static hx_error *prepare_retainers(const struct hx_writer *w, struct retainer_statements *st)
 {
-    const struct hx_writer *w = k->w;
     HX_TRY(hx_db_prepare(w->db, w->what,
                          "SELECT retainer, module, symbol FROM hx_retainer"
                          " WHERE space = ? AND label = ?",
@@ -97,16 +95,17 @@ static hx_error *prepare_retainers(const struct keeper *k, struct retainer_state
 }
 
 /* In the rule's order, which is that of the table's index. */
-static hx_error *store_retainers(struct keeper *k)
+hx_error *hx_retainers_store(struct hx_writer *w, const struct hx_scheme_rule *rule,
+                             int64_t *retainer)
 {
     struct retainer_statements st = {0};
-    hx_error *err = prepare_retainers(k, &st);
-    size_t n = k->rule->n_identities;
+    hx_error *err = prepare_retainers(w, &st);
+    size_t n = rule->n_identities;
     for (size_t i = 0; i < n && !err; i++) {
-        if (k->retainer[i])
-            err = store_retainer(k, &st, &k->rule->identity[i], &k->retainer[i]);
+        if (retainer[i])
+            err = store_retainer(w, &st, &rule->identity[i], &retainer[i]);
         if (!err && (i & CHECK_MASK) == CHECK_MASK)
-            err = sets_cancelled(k, i, n);
+            err = sets_cancelled(w, i, n);
     }
     sqlite3_finalize(st.find);
     sqlite3_finalize(st.blur);
@@ -282,7 +281,7 @@ static hx_error *store_sets(struct keeper *k, int64_t *stored)
     hx_set n = hx_sets_count(k->sets);
     for (hx_set set = FIRST_SET; set < n; set++) {
         if ((set & CHECK_MASK) == CHECK_MASK)
-            HX_TRY(sets_cancelled(k, set, n));
+            HX_TRY(sets_cancelled(k->w, set, n));
         if (!k->objects[set])
             continue;
         uint64_t key = 0;
@@ -297,7 +296,7 @@ static hx_error *store_sets(struct keeper *k, int64_t *stored)
 static hx_error *store_all(struct keeper *k, int64_t *stored)
 {
     HX_TRY(find_used(k));
-    HX_TRY(store_retainers(k));
+    HX_TRY(hx_retainers_store(k->w, k->rule, k->retainer));
     HX_TRY(rank_labels(k));
     HX_TRY(prepare_sets(k));
     return store_sets(k, stored);

@@ -17,6 +17,10 @@
 hx_error *hx_sets_store(struct hx_writer *w, const hx_sets *sets, const struct hx_scheme_rule *rule,
                         const uint64_t *objects, int64_t **ret_stored);
 
+/* Those of the rule's retainers with retainer[i] not 0 get their numbers in the store. */
+hx_error *hx_retainers_store(struct hx_writer *w, const struct hx_scheme_rule *rule,
+                             int64_t *retainer);
+
 /* What a retainer, by its number in the store, adds to the keys of its sets. */
 uint64_t hx_set_weight(int64_t retainer);
 

@@ -26,7 +26,7 @@ struct hx_recorded;
 struct hx_writer {
     sqlite3 *db;
     const char *what;
-    const struct hx_snapshot *snapshot;
+    struct hx_snapshot *snapshot; /* as it was, but while its edges are chosen (analyse.c) */
     const struct hx_graph *graph;
     const struct hx_progress *progress;
     int64_t id; /* of the snapshot */
@@ -45,8 +45,12 @@ struct hx_writer {
 
     /* what the analysis leaves for the snapshot's row */
     HX_VEC(struct hx_object_block) objects;
-    unsigned parts;       /* enum hx_analysis_part: done */
-    const char *scheme;   /* of the retainer sets; NULL: none made */
+    unsigned parts;     /* enum hx_analysis_part: done */
+    const char *scheme; /* of the retainer sets; NULL: none made */
+    struct hx_int stray_edges, doubt_bytes;
+
+    int64_t *holding; /* of identities of the scheme root: rows in hx_holding; NULL: none made */
+    size_t n_holding;
     struct hx_text notes; /* beside those of the snapshot */
 };
 
@@ -66,6 +70,13 @@ static inline uint32_t hx_writer_type(const struct hx_writer *w, uint64_t object
 {
     const uint32_t *type = w->graph->type;
     return type && type[object] < w->snapshot->types.n ? type[object] + 1 : 0;
+}
+
+/* The number of an object's shape in hx_shape; 0: unknown. */
+static inline uint32_t hx_writer_shape(const struct hx_writer *w, uint64_t object)
+{
+    const uint16_t *shape = w->graph->shape;
+    return shape && shape[object] < w->snapshot->shapes.n ? shape[object] + 1u : 0;
 }
 
 /* Rows that are not there yet: all roots, or those of kind named; what they point to; names. */

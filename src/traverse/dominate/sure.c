@@ -44,9 +44,14 @@ static inline hx_obj small_number(const struct work *work, hx_obj object)
 
 /* --- what is concerned ------------------------------------------------------------- */
 
+static inline bool is_sure_kind(unsigned kind)
+{
+    return kind == HX_EDGE_START || kind == HX_EDGE_KNOWN;
+}
+
 static inline bool is_sure(hx_edge edge)
 {
-    return hx_edge_kind_of(edge) != HX_EDGE_INTERIOR;
+    return is_sure_kind(hx_edge_kind_of(edge));
 }
 
 /* Adds an object to R. */
@@ -93,7 +98,7 @@ static void find_root_targets(struct work *work)
     const struct hx_snapshot *snapshot = work->snapshot;
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        if (edge->kind != HX_EDGE_INTERIOR && counts_as_sure(work, edge))
+        if (is_sure_kind(edge->kind) && counts_as_sure(work, edge))
             hx_bit_set(work->concerned, edge->target);
     }
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
@@ -115,7 +120,7 @@ static hx_error *find_uncertain_targets(struct work *work)
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++) {
             hx_edge edge = graph->edge[e];
             hx_obj target = hx_edge_target(edge);
-            if (!is_sure(edge) && hx_dominators_has(work->all, i) &&
+            if (hx_edge_kind_of(edge) == HX_EDGE_INTERIOR && hx_dominators_has(work->all, i) &&
                 !hx_bit(work->beyond, target) && !is_idle(work, i, target))
                 put_beyond(work, target);
         }
@@ -210,7 +215,7 @@ static inline bool visit_edges(struct work *work, const char *stage, visit_fn *v
     const struct hx_sure *sure = work->sure;
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        if (edge->kind != HX_EDGE_INTERIOR && hx_bit(work->beyond, edge->target) &&
+        if (is_sure_kind(edge->kind) && hx_bit(work->beyond, edge->target) &&
             counts_as_sure(work, edge))
             visit(work, sure->n, small_number(work, edge->target));
     }

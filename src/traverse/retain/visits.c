@@ -25,7 +25,8 @@ struct walk {
 
 static bool visit_follows(const struct walk *walk, unsigned kind)
 {
-    return kind != HX_EDGE_INTERIOR || walk->snapshot->interior != HX_INTERIOR_OFF;
+    return kind != HX_EDGE_ASIDE &&
+           (kind != HX_EDGE_INTERIOR || walk->snapshot->interior != HX_INTERIOR_OFF);
 }
 
 static hx_error *visit_object(struct walk *walk, hx_obj object, hx_retainer retainer)

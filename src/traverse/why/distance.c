@@ -38,7 +38,7 @@ static void visit_sources(struct search *search, hx_obj object, uint32_t level)
 {
     const struct hx_graph *graph = search->graph;
     uint32_t *plus_1 = search->distance->plus_1;
-    bool all = search->distance->follows == ALL_KINDS;
+    bool all = search->distance->follows == ALL_KINDS && !graph->evidence; /* none is aside */
     for (hx_eidx r = graph->rev[object]; r < graph->rev[object + 1]; r++) {
         hx_obj source = graph->rev_source[r];
         uint32_t mark = plus_1[source];
