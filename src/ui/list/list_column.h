@@ -62,7 +62,7 @@ void hx_column_row(const struct hx_column *columns, const struct hx_table *rows,
 bool hx_column_right(const struct hx_column *column);
 
 /* Fills width[i] (0: left out) for a line of `width` cells, one blank between columns. */
-#define HX_COLUMNS_MAX 16
+#define HX_COLUMNS_MAX 20
 void hx_column_layout(const struct hx_column *columns, int width, int ret[HX_COLUMNS_MAX]);
 
 /* Numbers as a line of heights of at most `cells` cells, the oldest first; the largest of those
