@@ -93,6 +93,7 @@ void hx_root_deinit(struct hx_root *root)
     free(root->name);
     free(root->symbol);
     free(root->module);
+    free(root->thread);
 }
 
 bool hx_root_is_nameless(const struct hx_root *root)

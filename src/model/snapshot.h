@@ -38,6 +38,7 @@ struct hx_root {
     uint64_t address, size;
     uint64_t value;          /* registers only */
     pid_t tid;               /* stack, register, tls: whose; else 0 */
+    char *thread;            /* that thread's name; NULL: it has none that is known; owned */
     bool cluster;            /* nameless: hx_scan() splits it at gaps without pointers, see there */
     uint64_t bias;           /* cluster: module load bias, so that a part is named module+offset */
     uint64_t direct_objects; /* distinct objects that its edges point to */

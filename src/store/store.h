@@ -60,6 +60,8 @@ struct hx_analysis {
     unsigned max_set; /* a set with more names is MANY; 0: no limit */
     unsigned threads; /* 0: decide */
     struct hx_hold_options hold;
+    /* They were asked for; of a stored snapshot else its own count. */
+    bool says_max_set, says_threads_as;
 };
 
 enum hx_analysis_part {

@@ -81,6 +81,8 @@ void hx_choice_analysis(const struct hx_choice *choice, const struct hx_analysis
         ret->scheme = choice->scheme;
     if (choice->has_max_set)
         ret->max_set = choice->max_set;
+    if (choice->has_threads_as)
+        ret->options.threads_as = choice->threads_as;
     if (choice->has_patterns) {
         ret->options.pattern = (const char *const *)choice->patterns.v;
         ret->options.n_patterns = choice->patterns.n;
@@ -489,6 +491,19 @@ hx_error *hx_ui_choose_max_set(struct hx_ui *ui, const char *number)
     return NULL;
 }
 
+hx_error *hx_ui_choose_threads_as(struct hx_ui *ui, const char *word)
+{
+    enum hx_threads_as threads_as;
+    if (!hx_threads_as_parse(word, &threads_as))
+        return hx_error_new(HX_E_USAGE, word, "name, one or parts", "no such way to name threads");
+    HX_TRY(need_heap(ui));
+    ui->choice->has_threads_as = true;
+    ui->choice->threads_as = threads_as;
+    ui->choice->retainers++;
+    hx_ui_revise(ui);
+    return NULL;
+}
+
 hx_error *hx_ui_choose_root(struct hx_ui *ui, const char *naming)
 {
     struct hx_choice *choice = ui->choice;
@@ -549,12 +564,14 @@ hx_error *hx_ui_begin_choice(struct hx_ui *ui)
         choice->instead = true;
         choice->bins = 1;
     }
-    if (!analysis || (!analysis->scheme && analysis->max_set == MAX_SET))
+    if (!analysis || !(analysis->scheme || analysis->says_max_set || analysis->says_threads_as))
         return NULL; /* nothing was asked for */
     choice->retainers = 1;
     choice->scheme = analysis->scheme;
-    choice->has_max_set = analysis->max_set != MAX_SET;
+    choice->has_max_set = analysis->says_max_set;
     choice->max_set = analysis->max_set;
+    choice->has_threads_as = analysis->says_threads_as;
+    choice->threads_as = analysis->options.threads_as;
     choice->has_patterns = analysis->scheme == &hx_scheme_type;
     for (size_t i = 0; i < analysis->options.n_patterns; i++)
         HX_TRY(add_pattern(choice, analysis->options.pattern[i]));

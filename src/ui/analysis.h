@@ -20,8 +20,9 @@ struct hx_choice {
     /* What was not chosen is as it was for the snapshot in question. */
     const struct hx_scheme *scheme; /* NULL: not chosen */
     HX_VEC(char *) patterns;        /* owned */
-    bool has_patterns, has_max_set;
+    bool has_patterns, has_max_set, has_threads_as;
     unsigned max_set;
+    enum hx_threads_as threads_as;
     HX_VEC(struct hx_naming_edit) edits; /* of the names that a snapshot has, in this order */
     bool instead; /* they take the place of those that the user gave when it was stored */
     uint64_t retainers, bins; /* so many times it was changed */
@@ -64,6 +65,7 @@ hx_error *hx_ui_analyse(struct hx_ui *ui);
 hx_error *hx_ui_choose_scheme(struct hx_ui *ui, const char *name);
 hx_error *hx_ui_choose_retainer(struct hx_ui *ui, const char *pattern); /* "": none any more */
 hx_error *hx_ui_choose_max_set(struct hx_ui *ui, const char *number);
+hx_error *hx_ui_choose_threads_as(struct hx_ui *ui, const char *word);
 hx_error *hx_ui_choose_root(struct hx_ui *ui, const char *naming); /* NAME=EXPR */
 hx_error *hx_ui_choose_no_root(struct hx_ui *ui, const char *name);
 

@@ -14,6 +14,8 @@ static const char *const modules[NAMES] = {"", "a.out", "libc.so.6", "libm.so.6"
 static const char *const types[NAMES] = {"main", "Node", "Leaf<int>", "vector<Node*>", "Node2"};
 static const char *const sites[NAMES] = {"main", "f/g", "f", "h", "x"};
 
+static const char *const thread_names[NAMES] = {"worker", "worker", "", NULL, "I/O"};
+
 static char *copy(const char *s)
 {
     char *fresh = strdup(s);
@@ -47,6 +49,9 @@ static void decorate_roots(struct unit_random *random, struct hx_snapshot *snaps
                     modules[unit_below(random, NAMES)]);
         root->kind = (enum hx_root_kind)unit_below(random, HX_ROOT_NAMED);
         root->tid = unit_below(random, 2) ? (pid_t)(10 + unit_below(random, 3)) : 0;
+        const char *thread = thread_names[unit_below(random, NAMES)];
+        root->thread = root->tid && thread ? copy(thread) : NULL;
+        root->symbol = unit_below(random, 3) ? NULL : copy("_ZL1x");
     }
     if (snapshot->roots.n && unit_below(random, 3) == 0)
         snapshot->roots.v[snapshot->roots.n - 1].kind = HX_ROOT_NAMED;
@@ -83,16 +88,42 @@ struct who {
     char text[64]; /* "space\1label"; "" when it is no retainer */
 };
 
-static void name_root(const char *scheme, const struct hx_root *root, struct who *who)
+/* What `--threads-as` is about. */
+static bool is_of_thread(const struct hx_root *root)
 {
+    switch (root->kind) {
+    case HX_ROOT_STACK:
+    case HX_ROOT_FRAME:
+    case HX_ROOT_REGISTER:
+        return root->tid != 0;
+    case HX_ROOT_TLS:
+        return root->tid != 0 && !root->symbol;
+    default:
+        return false;
+    }
+}
+
+static void name_root(const char *scheme, enum hx_threads_as threads_as, const struct hx_root *root,
+                      struct who *who)
+{
+    const char *thread = root->thread && *root->thread ? root->thread : NULL;
+    bool by_thread = strcmp(scheme, "thread") == 0
+                         ? root->tid != 0
+                         : strcmp(scheme, "module") != 0 && is_of_thread(root) &&
+                               threads_as != HX_THREADS_AS_PARTS;
+    const char *space = strcmp(scheme, "thread") == 0 ? scheme : "root";
     who->text[0] = '\0';
     if (root->kind == HX_ROOT_NAMED)
         return;
     if (strcmp(scheme, "module") == 0)
         snprintf(who->text, sizeof who->text, "module\1%s",
                  *root->module ? root->module : "(no module)");
-    else if (strcmp(scheme, "thread") == 0 && root->tid)
-        snprintf(who->text, sizeof who->text, "thread\1thread %d", (int)root->tid);
+    else if (by_thread && !thread)
+        snprintf(who->text, sizeof who->text, "%s\1thread %d", space, (int)root->tid);
+    else if (by_thread && threads_as == HX_THREADS_AS_NAME && strcmp(space, "root") == 0)
+        snprintf(who->text, sizeof who->text, "root\1thread %s", thread);
+    else if (by_thread)
+        snprintf(who->text, sizeof who->text, "%s\1thread %d %s", space, (int)root->tid, thread);
     else if (strcmp(scheme, "thread") == 0)
         snprintf(who->text, sizeof who->text, "thread\1globals");
     else
@@ -126,12 +157,14 @@ static void check_identity(const struct hx_scheme_rule *rule, hx_retainer retain
     assert_non_null(identity->kind);
 }
 
-static void check_rule(const struct hx_snapshot *snapshot, const char *scheme, const char *pattern,
-                       const struct hx_scheme_rule *rule, struct rule *ret)
+static void check_rule(const struct hx_snapshot *snapshot, const char *scheme,
+                       const struct hx_scheme_options *options, const struct hx_scheme_rule *rule,
+                       struct rule *ret)
 {
     struct who who;
+    const char *pattern = options->n_patterns ? *options->pattern : NULL;
     for (size_t i = 0; i < snapshot->roots.n; i++) {
-        name_root(scheme, &snapshot->roots.v[i], &who);
+        name_root(scheme, options->threads_as, &snapshot->roots.v[i], &who);
         ret->of_root[i] = rule->rule.of_root[i];
         check_identity(rule, ret->of_root[i], &who);
     }
@@ -229,9 +262,11 @@ static void one_graph(struct unit_random *random, const struct hx_scheme *scheme
     enum hx_interior interior = (enum hx_interior)unit_below(random, 3);
     assert_null(hx_reach(snapshot, interior, 1, NULL));
     const char *const pattern[] = {"Node"};
-    struct hx_scheme_options options = {.pattern = pattern, .n_patterns = unit_below(random, 2)};
+    struct hx_scheme_options options = {.pattern = pattern,
+                                        .n_patterns = unit_below(random, 2),
+                                        .threads_as = (enum hx_threads_as)unit_below(random, 3)};
     assert_null(hx_scheme_apply(scheme, snapshot, &options, &given));
-    check_rule(snapshot, scheme->name, options.n_patterns ? *pattern : NULL, &given, &rule);
+    check_rule(snapshot, scheme->name, &options, &given, &rule);
     check_sets(&graph, snapshot, interior, &given.rule, &rule);
     hx_scheme_rule_deinit(&given);
     hx_snapshot_destroy(snapshot);
@@ -295,6 +330,56 @@ static void test_strings_are_the_rules_own(void **state)
     hx_scheme_rule_deinit(&rule);
 }
 
+/* Two workers, one of which has two parts, and a thread that nobody named. */
+static void test_threads(void **state)
+{
+    (void)state;
+    static const struct {
+        enum hx_threads_as threads_as;
+        const char *label[4];
+    } cases[] = {
+        {HX_THREADS_AS_NAME, {"thread 12", "thread worker"}},
+        {HX_THREADS_AS_ONE, {"thread 10 worker", "thread 11 worker", "thread 12"}},
+        {HX_THREADS_AS_PARTS, {"main", "rbx of thread 10", "stack of thread 12", "tls"}},
+    };
+    const struct hx_drawn_edge edge[] = {
+        {0, 0, HX_EDGE_START}, {1, 0, HX_EDGE_START}, {2, 1, HX_EDGE_START}, {3, 1, HX_EDGE_START}};
+    static const struct {
+        enum hx_root_kind kind;
+        pid_t tid;
+        const char *name, *thread;
+    } parts[] = {{HX_ROOT_FRAME, 10, "main", "worker"},
+                 {HX_ROOT_REGISTER, 10, "rbx of thread 10", "worker"},
+                 {HX_ROOT_TLS, 11, "tls", "worker"},
+                 {HX_ROOT_STACK, 12, "stack of thread 12", NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct hx_snapshot *snapshot;
+        struct hx_scheme_rule rule;
+        enum hx_threads_as parsed;
+        assert_null(hx_image_graph(2, NULL, 0, 4, edge, 4, &snapshot));
+        for (size_t k = 0; k < 4; k++) {
+            struct hx_root *root = &snapshot->roots.v[k];
+            rename_root(root, parts[k].name, "");
+            root->kind = parts[k].kind;
+            root->tid = parts[k].tid;
+            root->thread = parts[k].thread ? copy(parts[k].thread) : NULL;
+        }
+        assert_true(hx_threads_as_parse(hx_threads_as_name(cases[i].threads_as), &parsed));
+        assert_int_equal(parsed, cases[i].threads_as);
+        const struct hx_scheme_options options = {.threads_as = parsed};
+        assert_null(hx_scheme_apply(scheme_of("root"), snapshot, &options, &rule));
+        for (size_t k = 0; k < rule.n_identities; k++) {
+            assert_string_equal(rule.identity[k].label, cases[i].label[k]);
+            assert_string_equal(rule.identity[k].space, "root");
+            if (cases[i].threads_as != HX_THREADS_AS_PARTS)
+                assert_string_equal(rule.identity[k].kind, "thread");
+        }
+        assert_true(rule.n_identities == 4 || !cases[i].label[rule.n_identities]);
+        hx_scheme_rule_deinit(&rule);
+        hx_snapshot_destroy(snapshot);
+    }
+}
+
 static void test_bad_pattern(void **state)
 {
     (void)state;
@@ -349,6 +434,7 @@ int main(void)
         cmocka_unit_test(test_random_graphs),
         cmocka_unit_test(test_one_name_in_two_modules),
         cmocka_unit_test(test_strings_are_the_rules_own),
+        cmocka_unit_test(test_threads),
         cmocka_unit_test(test_bad_pattern),
         cmocka_unit_test(test_names_as_patterns),
         cmocka_unit_test(test_list),

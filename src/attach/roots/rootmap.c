@@ -4,6 +4,7 @@
 #include "attach/ranges.h"
 #include "attach/roots/stacks.h"
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "record/own_mappings.h"
 #include "sym/demangle.h"
 
@@ -343,6 +344,32 @@ static hx_error *collect_covered(struct builder *builder, const hx_ranges *exclu
     return ok ? NULL : hx_error_nomem();
 }
 
+static int compare_tids(const void *a, const void *b)
+{
+    const struct hx_thread *const *x = a, *const *y = b;
+    return ((*x)->tid > (*y)->tid) - ((*x)->tid < (*y)->tid);
+}
+
+/* What a thread holds has its name. */
+static hx_error *name_threads(struct hx_snapshot *snapshot)
+{
+    const size_t n = snapshot->n_threads;
+    HX_FREE const struct hx_thread **by_tid = calloc(n + 1, sizeof *by_tid);
+    HX_NEED(by_tid);
+    for (size_t i = 0; i < n; i++)
+        by_tid[i] = &snapshot->thread[i];
+    if (n)
+        qsort(by_tid, n, sizeof *by_tid, compare_tids);
+    for (size_t i = 0; i < snapshot->roots.n; i++) {
+        struct hx_root *root = &snapshot->roots.v[i];
+        size_t at = HX_LOWER_BOUND(n, k, by_tid[k]->tid < root->tid);
+        if (!root->tid || at == n || by_tid[at]->tid != root->tid || by_tid[at]->nameless)
+            continue;
+        HX_NEED(root->thread = strndup(by_tid[at]->comm, sizeof by_tid[at]->comm));
+    }
+    return NULL;
+}
+
 static int compare_roots_by_address(const void *a, const void *b)
 {
     const struct hx_root *x = a, *y = b;
@@ -364,6 +391,7 @@ hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx
     if (snapshot->roots.n > first)
         qsort(snapshot->roots.v + first, snapshot->roots.n - first, sizeof *snapshot->roots.v,
               compare_roots_by_address);
+    HX_TRY(name_threads(snapshot));
     if (builder.unreadable)
         hx_snapshot_note(snapshot, false, "symbols of %zu modules could not be read",
                          builder.unreadable);

@@ -217,7 +217,16 @@ static hx_error *parse_max_set(const char *value, struct hx_args *args)
     uint64_t n;
     HX_TRY(parse_count("max-set", value, 0, UINT32_MAX, &n));
     args->analysis.max_set = (unsigned)n;
+    args->analysis.says_max_set = true;
     return NULL;
+}
+
+static hx_error *parse_threads_as(const char *value, struct hx_args *args)
+{
+    args->analysis.says_threads_as = hx_threads_as_parse(value, &args->analysis.options.threads_as);
+    return args->analysis.says_threads_as
+               ? NULL
+               : bad_value("threads-as", value, "one of name, one, parts");
 }
 
 static hx_error *parse_bytes(const char *name, const char *value, uint64_t *ret)
@@ -305,6 +314,8 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
         return NULL;
     case HX_OPT_MAX_SET:
         return parse_max_set(value, args);
+    case HX_OPT_THREADS_AS:
+        return parse_threads_as(value, args);
     case HX_OPT_EVERY:
         return parse_duration(name, value, &args->every_ns);
     case HX_OPT_DURATION:

@@ -47,6 +47,8 @@
     X(RETAINER, "retainer", 0, "PATTERN", "which types retain, in scheme type (repeat)")           \
     X(MAX_SET, "max-set", 0, "N",                                                                  \
       "a retainer set of more names is MANY; 8 by default, 0: no limit")                           \
+    X(THREADS_AS, "threads-as", 0, "name|one|parts",                                               \
+      "stacks and registers: of all threads of a name, of each thread, or each by itself")         \
     X(VISITS, "visits", 0, NULL,                                                                   \
       "count in censuses how often the document's algorithm visits an object")                     \
     X(CENTRE, "centre", 0, "PATTERN",                                                              \
@@ -92,8 +94,9 @@ enum hx_option_id {
      HX_BIT(RECORD) | HX_OPTS_RECORDER)
 /* They change what a snapshot says, so a store cannot obey them afterwards. */
 #define HX_OPTS_OF_PROCESS (HX_BIT(INTERIOR) | HX_BIT(RECORD) | HX_OPTS_RECORDER)
-#define HX_OPTS_ANALYSIS   (HX_BIT(ROOT) | HX_BIT(SCHEME) | HX_BIT(RETAINER) | HX_BIT(MAX_SET))
-#define HX_OPTS_TAKE       (HX_OPTS_CAPTURE | HX_OPTS_ANALYSIS)
+#define HX_OPTS_ANALYSIS                                                                           \
+    (HX_BIT(ROOT) | HX_BIT(SCHEME) | HX_BIT(RETAINER) | HX_BIT(MAX_SET) | HX_BIT(THREADS_AS))
+#define HX_OPTS_TAKE (HX_OPTS_CAPTURE | HX_OPTS_ANALYSIS)
 /* How recorded stacks are told of; the recording stays what it is. */
 #define HX_OPTS_ATTRIBUTION (HX_BIT(CENTRE) | HX_BIT(RECURSION) | HX_BIT(DEPTH) | HX_BIT(OFFSETS))
 #define HX_OPTS_LEVELS      (HX_BIT(TERSE) | HX_BIT(NORMAL) | HX_BIT(VERBOSE))

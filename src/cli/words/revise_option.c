@@ -42,7 +42,8 @@ static hx_error *stored_scheme(const struct revision *revision, int64_t number,
     size_t n = 0;
     for (char *rest = stored->text; rest;)
         stored->pattern[n++] = strsep(&rest, "\n");
-    analysis->options = (struct hx_scheme_options){stored->pattern, n};
+    analysis->options.pattern = stored->pattern;
+    analysis->options.n_patterns = n;
     return NULL;
 }
 
@@ -168,7 +169,7 @@ hx_error *hx_revise(const struct hx_args *args, struct hx_console *console, hx_s
     if (args->n_roots)
         revision.asked |= HX_ANALYSE_BINS;
     if (hx_args_given(args, HX_OPT_SCHEME) || hx_args_given(args, HX_OPT_RETAINER) ||
-        hx_args_given(args, HX_OPT_MAX_SET))
+        hx_args_given(args, HX_OPT_MAX_SET) || hx_args_given(args, HX_OPT_THREADS_AS))
         revision.asked |= HX_ANALYSE_RETAINERS;
     if (!(revision.asked | revision.wanted) && !hx_args_given(args, HX_OPT_VISITS))
         return NULL;

@@ -544,6 +544,26 @@ static hx_error *load_roots(struct reader *r)
     return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
 }
 
+/* Whose roots of threads are. A name has as many characters as the kernel keeps, whatever the file
+ * says. */
+static hx_error *load_thread_names(struct reader *r)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(select_rows(r,
+                       "SELECT r.root_id, substr(t.name, 1, 19) FROM hx_root AS r"
+                       " CROSS JOIN hx_thread AS t ON t.snapshot = r.snapshot AND t.tid = r.tid"
+                       " WHERE r.snapshot = ? AND r.tid <> 0",
+                       &st));
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        uint64_t root = (uint64_t)sqlite3_column_int64(st, 0);
+        const char *name = (const char *)sqlite3_column_text(st, 1);
+        if (root < r->snapshot->roots.n && !r->snapshot->roots.v[root].thread && name)
+            HX_NEED(r->snapshot->roots.v[root].thread = strdup(name));
+    }
+    return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
+}
+
 static int compare_read_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -743,6 +763,7 @@ static hx_error *load_all_columns(struct reader *r)
     if (r->objects_only)
         return load_graph(r);
     HX_TRY(load_roots(r));
+    HX_TRY(load_thread_names(r));
     HX_TRY(load_named(r));
     HX_TRY(load_account(r));
     HX_TRY(load_losses(r));

@@ -18,6 +18,18 @@
     " LEFT JOIN " SUMS " t ON t.snapshot = s.snapshot AND " SUMS_OF_IT                             \
     "{text:~ LEFT JOIN censuses c ON c.snapshot = s.snapshot}"
 
+/* Of a member that is a thread, or all threads of a name: how many they are, and the part of them
+ * that most objects hang on. */
+#define THREADS                                                                                    \
+    "(SELECT count(*) FROM hx_thread h WHERE h.snapshot = $snapshot"                               \
+    " AND 'thread ' || h.name = m.label)"
+#define PART_OF_THREAD                                                                             \
+    "(SELECT r.root_id FROM hx_root r LEFT JOIN hx_thread h"                                       \
+    " ON h.snapshot = r.snapshot AND h.tid = r.tid"                                                \
+    " WHERE r.snapshot = $snapshot AND r.tid <> 0 AND m.label IN ('thread ' || h.name,"            \
+    " 'thread ' || r.tid, 'thread ' || r.tid || ' ' || h.name)"                                    \
+    " ORDER BY r.direct_objects DESC, r.root_id LIMIT 1)"
+
 /* At most 5 of its objects. */
 TEXT(set) = "{text:SELECT 1 AS rank, n.position AS position, 'root' AS what,"
             " n.name AS label, coalesce(n.expr, r.kind) AS about, NULL AS bytes,"
@@ -27,10 +39,12 @@ TEXT(set) = "{text:SELECT 1 AS rank, n.position AS position, 'root' AS what,"
             " AND r.root_id = n.root_id WHERE instr('+' || $text"
             " || '+', '+' || n.name || '+') > 0 AND n.snapshot = $snapshot"
             "~SELECT 1 AS rank, m.position AS position, 'retainer' AS what, m.label AS label,"
-            " m.kind || coalesce(' of ' || m.module, '') AS about, NULL AS bytes,"
+            " CASE WHEN m.kind = 'thread' AND " THREADS " > 1 THEN " THREADS " || ' threads'"
+            " ELSE m.kind || coalesce(' of ' || m.module, '') END AS about, NULL AS bytes,"
             " NULL AS objects, NULL AS object, NULL AS number,"
-            " (SELECT min(root_id) FROM roots r WHERE r.snapshot = $snapshot"
-            " AND r.name = m.label AND r.kind = m.kind) AS root_id, m.kind AS kind"
+            " CASE m.kind WHEN 'thread' THEN " PART_OF_THREAD
+            " ELSE (SELECT min(root_id) FROM roots r WHERE r.snapshot = $snapshot"
+            " AND r.name = m.label AND r.kind = m.kind) END AS root_id, m.kind AS kind"
             " FROM retainer_members m WHERE m.set_id = $id}"
             " UNION ALL SELECT 2, -bytes, 'object', printf('0x%x', address), type, bytes,"
             " 1, address, NULL, NULL, NULL FROM (SELECT address, bytes, type FROM objects"

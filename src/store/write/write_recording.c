@@ -468,13 +468,12 @@ static hx_error *write_threads(struct hx_writer *w)
 {
     const struct hx_snapshot *snapshot = w->snapshot;
     const struct hx_placed *placed = &w->recorded->backtraces;
-    if (!snapshot->backtraces)
-        return NULL;
-    for (size_t i = 0; i < snapshot->n_threads && i < snapshot->thread_stack.n; i++) {
-        uint32_t stack = snapshot->thread_stack.v[i];
+    const size_t n_stacks = snapshot->backtraces ? snapshot->backtraces->stacks.n : 0;
+    for (size_t i = 0; i < snapshot->n_threads; i++) {
+        uint32_t stack = i < snapshot->thread_stack.n ? snapshot->thread_stack.v[i] : HX_NO_STACK;
         const char *name = snapshot->thread[i].nameless ? NULL : snapshot->thread[i].comm;
         HX_TRY(hx_write(w, thread, .tid = hx_int(snapshot->thread[i].tid), .name = hx_str(name),
-                        .stack_id = hx_int_if(stack < snapshot->backtraces->stacks.n,
+                        .stack_id = hx_int_if(stack < n_stacks,
                                               w->recorded->frames.node.v[placed->node[stack]].id)));
     }
     return NULL;
@@ -618,7 +617,8 @@ hx_error *hx_writer_recorded(struct hx_writer *w)
         recorded->shadow.graph.requested = NULL;
     w->snapshot = &recorded->shadow;
     w->graph = &recorded->shadow.graph;
-    return snapshot->recording || snapshot->backtraces ? intern_recording(w, snapshot) : NULL;
+    return snapshot->recording || snapshot->backtraces ? intern_recording(w, snapshot)
+                                                       : write_threads(w);
 }
 
 static void deinit_placed(struct hx_placed *placed)

@@ -22,6 +22,27 @@ const struct hx_scheme *hx_scheme_find(const char *name)
     return NULL;
 }
 
+static const char *const threads_as_names[] = {
+    [HX_THREADS_AS_NAME] = "name",
+    [HX_THREADS_AS_ONE] = "one",
+    [HX_THREADS_AS_PARTS] = "parts",
+};
+
+const char *hx_threads_as_name(enum hx_threads_as threads_as)
+{
+    return threads_as_names[threads_as];
+}
+
+bool hx_threads_as_parse(const char *word, enum hx_threads_as *ret)
+{
+    for (size_t i = 0; i < sizeof threads_as_names / sizeof *threads_as_names; i++)
+        if (strcmp(threads_as_names[i], word) == 0) {
+            *ret = (enum hx_threads_as)i;
+            return true;
+        }
+    return false;
+}
+
 /* Something that was identified: a root, or behind all roots a group. */
 struct member {
     struct hx_identity identity;
@@ -32,6 +53,7 @@ struct member {
 struct work {
     const struct hx_scheme *scheme;
     const struct hx_snapshot *snapshot;
+    enum hx_threads_as threads_as;
     hx_patterns *patterns;
     HX_VEC(struct member) members;
     struct hx_text labels; /* those that are no strings of the snapshot */
@@ -50,7 +72,7 @@ static hx_error *identify_roots(struct work *work)
         struct member member = {
             .source = i, .offset = IN_TEXT, .identity.kind = hx_root_kind_name(root->kind)};
         size_t offset = work->labels.n;
-        work->scheme->root(root, &work->labels, &member.identity);
+        work->scheme->root(root, work->threads_as, &work->labels, &member.identity);
         if (!member.identity.label) {
             member.offset = offset;
             hx_text_putc(&work->labels, '\0');
@@ -206,7 +228,9 @@ static hx_error *apply_scheme(struct work *work, const struct hx_scheme_options 
 hx_error *hx_scheme_apply(const struct hx_scheme *scheme, const struct hx_snapshot *snapshot,
                           const struct hx_scheme_options *options, struct hx_scheme_rule *ret)
 {
-    struct work work = {.scheme = scheme, .snapshot = snapshot};
+    struct work work = {.scheme = scheme,
+                        .snapshot = snapshot,
+                        .threads_as = options ? options->threads_as : HX_THREADS_AS_NAME};
     struct hx_scheme_rule rule = {0};
     hx_error *err = apply_scheme(&work, options, &rule);
     hx_patterns_destroy(work.patterns);

@@ -23,9 +23,19 @@ struct hx_identity {
     const char *symbol; /* the linker's name; NULL: none, or several */
 };
 
+/* Under which name stacks, registers and unnamed thread-local storage retain. */
+enum hx_threads_as {
+    HX_THREADS_AS_NAME,  /* those of all threads of one name: "thread NAME" */
+    HX_THREADS_AS_ONE,   /* those of each thread: "thread TID NAME" */
+    HX_THREADS_AS_PARTS, /* each by itself: "stack of thread TID", a frame as its function */
+};
+const char *hx_threads_as_name(enum hx_threads_as threads_as); /* "name", "one", "parts" */
+bool hx_threads_as_parse(const char *word, enum hx_threads_as *ret);
+
 struct hx_scheme_options {
-    const char *const *pattern; /* which types retain (scheme type; see pattern.h); 0 of them: */
-    size_t n_patterns;          /* every known type */
+    const char *const *pattern;    /* which types retain (scheme type; see pattern.h); 0 of them: */
+    size_t n_patterns;             /* every known type */
+    enum hx_threads_as threads_as; /* not for the schemes module and thread */
 };
 
 /* What a scheme says of one snapshot. Named roots are no retainers. Retainers are numbered by
@@ -45,7 +55,8 @@ struct hx_scheme {
     /* Who is this root? `module` and `symbol` are NULL and `kind` is the root's before
      * the call. Where the label is
      * no string of the snapshot, it goes into `label` and ret->label stays NULL. */
-    void (*root)(const struct hx_root *root, struct hx_text *label, struct hx_identity *ret);
+    void (*root)(const struct hx_root *root, enum hx_threads_as threads_as, struct hx_text *label,
+                 struct hx_identity *ret);
     /* Objects fall into groups. Returns the group of each object, of *ret_n ones (other numbers:
      * none), or NULL when that is not known. NULL: no object is a retainer. */
     const uint32_t *(*groups)(const struct hx_snapshot *snapshot, uint32_t *ret_n);
@@ -68,8 +79,12 @@ hx_error *hx_scheme_apply(const struct hx_scheme *scheme, const struct hx_snapsh
                           const struct hx_scheme_options *options, struct hx_scheme_rule *ret);
 void hx_scheme_rule_deinit(struct hx_scheme_rule *rule);
 
-/* The identity that most schemes give roots: their name. */
-void hx_scheme_root_by_name(const struct hx_root *root, struct hx_text *label,
-                            struct hx_identity *ret);
+/* The identity that most schemes give roots: their name, or their thread's. */
+void hx_scheme_root_by_name(const struct hx_root *root, enum hx_threads_as threads_as,
+                            struct hx_text *label, struct hx_identity *ret);
+
+/* The label of a root's thread: its name is left out where it is not known, else its number where
+ * all of one name are together. */
+void hx_scheme_put_thread(const struct hx_root *root, bool together, struct hx_text *label);
 
 #endif

@@ -1,9 +1,10 @@
 /* scheme_module.c - roots retain, those of one module together. */
 #include "traverse/retain/scheme.h"
 
-static void identify_module(const struct hx_root *root, struct hx_text *label,
-                            struct hx_identity *ret)
+static void identify_module(const struct hx_root *root, enum hx_threads_as threads_as,
+                            struct hx_text *label, struct hx_identity *ret)
 {
+    (void)threads_as;
     (void)label;
     bool has = root->module && *root->module;
     ret->space = ret->kind = "module";

@@ -1,11 +1,33 @@
-/* scheme_root.c - roots retain, each under its name. */
+/* scheme_root.c - roots retain, each under its name, or under that of its thread. */
 #include "traverse/retain/scheme.h"
 
-void hx_scheme_root_by_name(const struct hx_root *root, struct hx_text *label,
-                            struct hx_identity *ret)
+/* Is it a part of a thread that no program has a name for? */
+static bool is_part_of_thread(const struct hx_root *root)
 {
-    (void)label;
+    return root->tid &&
+           (root->kind == HX_ROOT_STACK || root->kind == HX_ROOT_FRAME ||
+            root->kind == HX_ROOT_REGISTER || (root->kind == HX_ROOT_TLS && !root->symbol));
+}
+
+void hx_scheme_put_thread(const struct hx_root *root, bool together, struct hx_text *label)
+{
+    const char *name = root->thread && *root->thread ? root->thread : NULL;
+    hx_text_puts(label, "thread");
+    if (!name || !together)
+        hx_text_putf(label, " %d", (int)root->tid);
+    if (name)
+        hx_text_putf(label, " %s", name);
+}
+
+void hx_scheme_root_by_name(const struct hx_root *root, enum hx_threads_as threads_as,
+                            struct hx_text *label, struct hx_identity *ret)
+{
     ret->space = "root";
+    if (threads_as != HX_THREADS_AS_PARTS && is_part_of_thread(root)) {
+        ret->kind = "thread";
+        hx_scheme_put_thread(root, threads_as == HX_THREADS_AS_NAME, label);
+        return;
+    }
     ret->label = root->name ? root->name : "";
     ret->symbol = root->symbol;
     ret->module = root->module && *root->module ? root->module : NULL;

@@ -1,13 +1,14 @@
 /* scheme_thread.c - roots retain: those of a thread together, and all others as "globals". */
 #include "traverse/retain/scheme.h"
 
-static void identify_thread(const struct hx_root *root, struct hx_text *label,
-                            struct hx_identity *ret)
+static void identify_thread(const struct hx_root *root, enum hx_threads_as threads_as,
+                            struct hx_text *label, struct hx_identity *ret)
 {
+    (void)threads_as; /* each thread by itself: that is the scheme */
     ret->space = "thread";
     if (root->tid) {
         ret->kind = "thread";
-        hx_text_putf(label, "thread %d", (int)root->tid);
+        hx_scheme_put_thread(root, false, label);
     } else {
         ret->kind = "global";
         ret->label = "globals";

@@ -188,7 +188,7 @@ static bool keep_root(struct finisher *finisher, struct hx_root *root, size_t fr
     for (size_t i = from; i < to; i++)
         edge[i].root = (uint32_t)finisher->n;
     finisher->root[finisher->n++] = *root;
-    root->name = root->symbol = root->module = NULL;
+    root->name = root->symbol = root->module = root->thread = NULL;
     return true;
 }
 
@@ -204,7 +204,7 @@ static bool keep_group(struct finisher *finisher, const struct hx_root *cluster,
     part.size = edge[to - 1].address + WORD - part.address;
     part.cluster = false;
     part.module = strdup(cluster->module ? cluster->module : "");
-    part.name = part.symbol = NULL;
+    part.name = part.symbol = part.thread = NULL;
     if (asprintf(&part.name, "%s+0x%" PRIx64, prefix, part.address - cluster->bias) < 0)
         part.name = NULL;
     bool fine = part.name && part.module && finisher->n < UINT32_MAX &&

@@ -737,6 +737,11 @@ hx_error *hx_do_max_set(struct hx_ui *ui, const char *arg)
     return hx_ui_choose_max_set(ui, arg);
 }
 
+hx_error *hx_do_threads_as(struct hx_ui *ui, const char *arg)
+{
+    return hx_ui_choose_threads_as(ui, arg);
+}
+
 hx_error *hx_do_root(struct hx_ui *ui, const char *arg)
 {
     if (*arg)

@@ -220,6 +220,20 @@ static hx_error *add_leak(struct asking *asking, hx_obj object, const struct hx_
 
 /* --- asking --- */
 
+/* Is it the retainer of that label? No two ways to name threads make one label. */
+static bool is_retainer(const struct hx_scheme *scheme, const struct hx_root *root,
+                        const char *retainer, struct hx_text *text)
+{
+    bool is = false;
+    for (int as = HX_THREADS_AS_NAME; as <= HX_THREADS_AS_PARTS && !is; as++) {
+        struct hx_identity identity = {.kind = hx_root_kind_name(root->kind)};
+        hx_text_clear(text);
+        scheme->root(root, (enum hx_threads_as)as, text, &identity);
+        is = strcmp(identity.label ? identity.label : hx_text_str(text), retainer) == 0;
+    }
+    return is;
+}
+
 /* A bit for each root that is the retainer. */
 static hx_error *choose_roots(const struct hx_snapshot *snapshot, const char *retainer,
                               const struct hx_scheme *scheme, uint64_t **ret)
@@ -229,12 +243,7 @@ static hx_error *choose_roots(const struct hx_snapshot *snapshot, const char *re
     bool failed = !roots;
     for (size_t i = 0; i < snapshot->roots.n && !failed; i++) {
         const struct hx_root *root = &snapshot->roots.v[i];
-        struct hx_identity identity = {.kind = hx_root_kind_name(root->kind)};
-        if (root->kind == HX_ROOT_NAMED)
-            continue;
-        hx_text_clear(&text);
-        scheme->root(root, &text, &identity);
-        if (strcmp(identity.label ? identity.label : hx_text_str(&text), retainer) == 0)
+        if (root->kind != HX_ROOT_NAMED && is_retainer(scheme, root, retainer, &text))
             hx_bit_set(roots, i);
         failed = text.failed;
     }
