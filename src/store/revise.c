@@ -207,8 +207,8 @@ hx_error *hx_store_count_visits(hx_store *store, int64_t number, struct hx_snaps
     int64_t max_set;
     char sql[128];
     HX_TRY(hx_schema_overlay(store->db, store->path, HX_OVERLAID));
-    snprintf(sql, sizeof sql, "SELECT coalesce(max_set, %d) FROM hx_census WHERE snapshot = %lld",
-             HX_MAX_SET, (long long)number);
+    snprintf(sql, sizeof sql, "SELECT coalesce(max_set, 0) FROM hx_census WHERE snapshot = %lld",
+             (long long)number);
     HX_TRY(hx_db_int(store->db, store->path, sql, &max_set));
     if (max_set < 0 || max_set > UINT32_MAX)
         return hx_error_new(HX_E_CORRUPT, store->path, "take it from a backup or make it again",

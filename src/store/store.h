@@ -51,13 +51,11 @@ void hx_store_cancelled_by(hx_store *store, const atomic_bool *cancel);
  * legal. */
 hx_error *hx_store_close(hx_store *store);
 
-#define HX_MAX_SET 8 /* names of a retainer set, unless the user says otherwise */
-
 /* What is worked out of a snapshot's graph when it is stored. */
 struct hx_analysis {
     const struct hx_scheme *scheme; /* whose retainer sets */
     struct hx_scheme_options options;
-    unsigned max_set; /* a set with more names is MANY; 0: no limit */
+    unsigned max_set; /* a set with more names is MANY; 0: no limit; HX_SETS_AUTO: see retset.h */
     unsigned threads; /* 0: decide */
     struct hx_hold_options hold;
     /* They were asked for; of a stored snapshot else its own count. */

@@ -10,9 +10,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Names in a set, where nobody said anything else. */
-#define MAX_SET 8
-
 /* --- the choice ------------------------------------------------------------------------- */
 
 static void free_edit(struct hx_naming_edit *edit)
@@ -73,7 +70,11 @@ hx_error *hx_choice_copy(const struct hx_choice *from, struct hx_choice *ret)
 void hx_choice_analysis(const struct hx_choice *choice, const struct hx_analysis *otherwise,
                         struct hx_analysis *ret)
 {
+<<<<<<< HEAD
     static const struct hx_analysis usual = {.max_set = MAX_SET, .hold.holders = true};
+=======
+    static const struct hx_analysis usual = {.max_set = HX_SETS_AUTO};
+>>>>>>> 9410ef8 (retain: the limit of a retainer set is found from sizes)
     *ret = otherwise ? *otherwise : usual;
     if (!ret->scheme)
         ret->scheme = hx_schemes[0];
@@ -186,7 +187,7 @@ static hx_error *stored_choice(struct revising *revising, hx_store *store)
     struct hx_value scheme = hx_rows_value(rows, 0), max = hx_rows_value(rows, 1);
     if (!choice->scheme && scheme.type == HX_VALUE_TEXT)
         choice->scheme = hx_scheme_find(scheme.text);
-    if (!choice->has_max_set && max.type == HX_VALUE_INT && max.i >= 0 && max.i <= UINT32_MAX) {
+    if (!choice->has_max_set && max.type == HX_VALUE_INT && max.i > 0 && max.i < HX_SETS_AUTO) {
         choice->has_max_set = true;
         choice->max_set = (unsigned)max.i;
     }
@@ -479,8 +480,8 @@ hx_error *hx_ui_choose_retainer(struct hx_ui *ui, const char *pattern)
 
 hx_error *hx_ui_choose_max_set(struct hx_ui *ui, const char *number)
 {
-    uint64_t value;
-    if (!hx_parse_u64(number, &value) || value > UINT32_MAX)
+    uint64_t value = HX_SETS_AUTO;
+    if (strcmp(number, "auto") != 0 && (!hx_parse_u64(number, &value) || value >= HX_SETS_AUTO))
         return hx_error_new(HX_E_USAGE, number, "for example `:max-set 16`; 0 is no limit",
                             "is no number of names");
     HX_TRY(need_heap(ui));

@@ -217,7 +217,7 @@ static void store(struct hx_recording *recording, double pass)
     HX_SNAPSHOT struct hx_snapshot *snapshot;
     hx_store *file;
     int64_t number;
-    struct hx_analysis analysis = {.scheme = hx_schemes[0], .max_set = HX_MAX_SET};
+    struct hx_analysis analysis = {.scheme = hx_schemes[0], .max_set = HX_SETS_AUTO};
     must(hx_snapshot_create(&snapshot));
     snapshot->no_heap = true;
     snapshot->pid = 1;

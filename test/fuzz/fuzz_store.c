@@ -196,7 +196,7 @@ static void export_as(struct look *look, const struct hx_exporter *exporter)
 {
     char word[64], what[128];
     struct hx_text notes = {0}, words = {0};
-    struct hx_analysis analysis = {.scheme = hx_schemes[0], .max_set = HX_MAX_SET, .threads = 1};
+    struct hx_analysis analysis = {.scheme = hx_schemes[0], .max_set = HX_SETS_AUTO, .threads = 1};
     struct hx_attribution attribution = HX_ATTRIBUTION_DEFAULT;
     uint64_t written = 0;
     FILE *file = open_counter(&written);

@@ -98,6 +98,32 @@ static inline void fixed_point(const struct random_graph *graph, enum hx_interio
     }
 }
 
+/* What the distinct sets of at most `max` elements take (0: of any number). */
+static inline uint64_t sets_take(const uint64_t *set, size_t n, unsigned max)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned size = (unsigned)__builtin_popcountll(set[i]);
+        bool again = false;
+        for (size_t k = 0; k < i && !again; k++)
+            again = set[k] == set[i];
+        if (size && !again && (!max || size <= max))
+            bytes += HX_SET_BYTES + (uint64_t)size * HX_ELEMENT_BYTES;
+    }
+    return bytes;
+}
+
+/* The largest limit with which they have room; 0: none is needed. */
+static inline unsigned limit_that_fits(const uint64_t *set, size_t n, uint64_t room)
+{
+    unsigned max = 64;
+    if (sets_take(set, n, 0) <= room)
+        return 0;
+    while (max > 1 && sets_take(set, n, max) > room)
+        max--;
+    return max;
+}
+
 static inline void expect_set(const hx_sets *sets, hx_set got, uint64_t want, unsigned max)
 {
     if (max && (unsigned)__builtin_popcountll(want) > max) {

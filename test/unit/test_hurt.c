@@ -155,9 +155,12 @@ static void find_sets(struct shape *shape, unsigned max_set, const hx_retainer *
     begin_stage(shape);
     assert_null(hx_sets_create(max_set, &sets));
     assert_null(hx_retain(snapshot, &rule, sets, NULL, &retention));
-    end_stage(shape, max_set ? "retainer sets of 8 at most" : "retainer sets",
+    end_stage(shape,
+              max_set == HX_SETS_AUTO ? "retainer sets, limit found"
+              : max_set               ? "retainer sets of 8 at most"
+                                      : "retainer sets",
               64 * (size_t)hx_sets_count(sets) + 16 * elements);
-    check(sets, retention.set, max_set);
+    check(sets, retention.set, hx_sets_limit(sets));
     hx_retention_deinit(&retention);
     hx_sets_destroy(sets);
     free(of_root);
@@ -283,6 +286,7 @@ static void many_roots(bool direct)
     hx_dominators_deinit(&dominators);
     find_sets(&shape, 8, NULL, n, check_all);
     find_sets(&shape, 0, NULL, 3 * n, check_all);
+    find_sets(&shape, HX_SETS_AUTO, NULL, 3 * n, check_all);
     name_all_roots(&shape, n);
     assert_int_equal(find_bins(&shape, 3 * n), direct ? 3 : 3 + n);
     end(&shape);
@@ -294,6 +298,8 @@ static void test_many_roots(void **state)
     many_roots(true);
     many_roots(false);
 }
+
+enum { STAIRS = 20000 };
 
 static void check_subsets(const hx_sets *sets, const hx_set *set, size_t max)
 {
@@ -329,6 +335,7 @@ static void test_subsets(void **state)
     hx_dominators_deinit(&dominators);
     find_sets(&shape, 8, NULL, 8 * elements, check_subsets);
     find_sets(&shape, 0, NULL, elements, check_subsets);
+    find_sets(&shape, HX_SETS_AUTO, NULL, elements, check_subsets);
     name_all_roots(&shape, 64);
     assert_int_equal(find_bins(&shape, elements), 2 + n);
     end(&shape);
@@ -344,6 +351,37 @@ static void check_singletons(const hx_sets *sets, const hx_set *set, size_t max)
         assert_int_equal(hx_sets_elements(sets, set[i], &element), 1);
         assert_int_equal(*element, i ? i : 0);
     }
+}
+
+static void check_stairs(const hx_sets *sets, const hx_set *set, size_t max)
+{
+    const hx_retainer *element;
+    size_t most = max ? max : SIZE_MAX;
+    for (size_t i = 0; i < STAIRS && i < most; i++)
+        assert_int_equal(hx_sets_elements(sets, set[i], &element), i + 1);
+    for (size_t i = most; i < STAIRS; i++)
+        assert_int_equal(set[i], HX_SET_MANY);
+}
+
+/* A list with a root of its own at each link, once more from the other end: n * n names. */
+static void test_stairs(void **state)
+{
+    (void)state;
+    struct shape shape;
+    const size_t n = STAIRS;
+    begin(&shape, 2 * n, 2 * n);
+    for (size_t i = 0; i + 1 < n; i++)
+        add_edge(&shape, i, i + 1);
+    for (size_t i = n + 1; i < 2 * n; i++)
+        add_edge(&shape, i, i - 1);
+    for (size_t i = 0; i < 2 * n; i++)
+        add_root_edge(&shape, i, i);
+    finish(&shape, 2 * n, 2 * n);
+    printf("  lists of %zu links, each with a root\n", n);
+    find_states(&shape);
+    find_sets(&shape, 8, NULL, 16 * n, check_stairs);
+    find_sets(&shape, HX_SETS_AUTO, NULL, 2 * HX_SETS_ROOM / HX_ELEMENT_BYTES, check_stairs);
+    end(&shape);
 }
 
 /* A list in which every object is a retainer of its own. */
@@ -376,7 +414,7 @@ static void test_singletons(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_list),       cmocka_unit_test(test_complete_graph),
     cmocka_unit_test(test_many_roots), cmocka_unit_test(test_subsets),
-    cmocka_unit_test(test_singletons),
+    cmocka_unit_test(test_stairs),     cmocka_unit_test(test_singletons),
 };
 
 /* A stack that recursion over an object would overflow. */

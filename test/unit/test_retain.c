@@ -301,6 +301,34 @@ static void check_equations(const struct hx_snapshot *snapshot, const struct hx_
     free(want);
 }
 
+/* The same limit is found by any number of threads, and the sets are those without a limit but for
+ * the larger ones. */
+static void check_found_limits(const struct hx_snapshot *snapshot,
+                               const struct hx_retain_rule *given, const hx_sets *sets,
+                               const hx_set *exact)
+{
+    const hx_obj n = snapshot->graph.n;
+    for (uint64_t room = 200; room < 200000; room *= 10) {
+        unsigned limit = 0;
+        for (unsigned threads = 1; threads <= 4; threads += 3) {
+            struct hx_retain_rule rule = *given;
+            struct hx_retention retention;
+            hx_sets *found;
+            rule.threads = threads;
+            assert_null(hx_sets_create(HX_SETS_AUTO, &found));
+            hx_sets_make_room(found, room);
+            assert_null(hx_retain(snapshot, &rule, found, NULL, &retention));
+            if (threads == 1)
+                limit = hx_sets_limit(found);
+            assert_int_equal(hx_sets_limit(found), limit);
+            for (hx_obj i = 0; i < n; i++)
+                expect_set(found, retention.set[i], bits_of(sets, exact[i]), limit);
+            hx_retention_deinit(&retention);
+            hx_sets_destroy(found);
+        }
+    }
+}
+
 /* Large enough for several threads: whatever they do, the sets have the same numbers, and are
  * what the equations give. */
 static void test_threads(void **state)
@@ -341,6 +369,7 @@ static void test_threads(void **state)
                 alone = malloc(n * sizeof *alone);
                 memcpy(alone, retention.set, n * sizeof *alone);
                 check_equations(snapshot, &rule, sets, retention.set);
+                check_found_limits(snapshot, &rule, sets, retention.set);
             }
             assert_memory_equal(alone, retention.set, n * sizeof *alone);
             hx_retention_deinit(&retention);
@@ -410,6 +439,31 @@ static void test_budget(void **state)
         hx_error *err = hx_retain(snapshot, &rule, sets, NULL, &retention);
         assert_true(allowed == N ? err && err->kind == HX_E_LIMIT : !err);
         hx_error_free(err);
+        hx_retention_deinit(&retention);
+        hx_sets_destroy(sets);
+    }
+    /* a limit that is found: the sum of sizes has room, or the budget has an end */
+    for (int hard = 0; hard < 2; hard++) {
+        struct hx_retention retention;
+        hx_sets *sets;
+        uint64_t room = 1 << 20;
+        unsigned limit = 0;
+        for (uint64_t bytes = 0; bytes <= room; limit++)
+            bytes += HX_SET_BYTES + (limit + 1) * HX_ELEMENT_BYTES;
+        limit--;
+        assert_null(hx_sets_create(HX_SETS_AUTO, &sets));
+        hx_sets_make_room(sets, room);
+        hx_sets_allow(sets, hard ? 3 * N : N * N);
+        assert_null(hx_retain(snapshot, &rule, sets, NULL, &retention));
+        if (!hard)
+            assert_int_equal(hx_sets_limit(sets), limit);
+        limit = hx_sets_limit(sets);
+        for (hx_obj i = 0; i < N; i++) {
+            const hx_retainer *element;
+            assert_int_equal(hx_sets_elements(sets, retention.set[i], &element),
+                             i < limit ? i + 1 : 0);
+            assert_true((retention.set[i] == HX_SET_MANY) == (i >= limit));
+        }
         hx_retention_deinit(&retention);
         hx_sets_destroy(sets);
     }

@@ -251,6 +251,35 @@ static void check_sets(const struct random_graph *graph, const struct hx_snapsho
     }
 }
 
+/* The limit that is found is the largest that fits, by all sets that there are; with a budget that
+ * is too small for those in between it is some limit. */
+static void check_found_limit(struct unit_random *random, const struct random_graph *graph,
+                              const struct hx_snapshot *snapshot, enum hx_interior interior,
+                              const struct hx_retain_rule *given, const struct rule *rule)
+{
+    uint64_t exact[RANDOM_GRAPH_MAX] = {0};
+    fixed_point(graph, interior, rule, snapshot->graph.state, exact);
+    uint64_t all = sets_take(exact, graph->n, 0), room = unit_below(random, all + all / 4 + 2);
+    for (int hard = 0; hard < 2; hard++) {
+        hx_sets *sets;
+        struct hx_retention retention;
+        assert_null(hx_sets_create(HX_SETS_AUTO, &sets));
+        hx_sets_make_room(sets, room);
+        if (hard)
+            hx_sets_allow(sets, given->of_object ? 1000 : ORACLE_ROOTS + unit_below(random, 30));
+        assert_null(hx_retain(snapshot, given, sets, NULL, &retention));
+        unsigned want = limit_that_fits(exact, graph->n, room), limit = hx_sets_limit(sets);
+        if (hard && want)
+            assert_true(limit && limit <= want);
+        else if (!hard)
+            assert_int_equal(limit, want);
+        for (hx_obj i = 0; i < graph->n; i++)
+            expect_set(sets, retention.set[i], exact[i], limit);
+        hx_retention_deinit(&retention);
+        hx_sets_destroy(sets);
+    }
+}
+
 static void one_graph(struct unit_random *random, const struct hx_scheme *scheme)
 {
     struct random_graph graph;
@@ -268,6 +297,7 @@ static void one_graph(struct unit_random *random, const struct hx_scheme *scheme
     assert_null(hx_scheme_apply(scheme, snapshot, &options, &given));
     check_rule(snapshot, scheme->name, &options, &given, &rule);
     check_sets(&graph, snapshot, interior, &given.rule, &rule);
+    check_found_limit(random, &graph, snapshot, interior, &given.rule, &rule);
     hx_scheme_rule_deinit(&given);
     hx_snapshot_destroy(snapshot);
 }

@@ -214,8 +214,9 @@ static hx_error *parse_root(const char *value, struct hx_args *args)
 
 static hx_error *parse_max_set(const char *value, struct hx_args *args)
 {
-    uint64_t n;
-    HX_TRY(parse_count("max-set", value, 0, UINT32_MAX, &n));
+    uint64_t n = HX_SETS_AUTO;
+    if (strcmp(value, "auto") != 0)
+        HX_TRY(parse_count("max-set", value, 0, HX_SETS_AUTO - 1, &n));
     args->analysis.max_set = (unsigned)n;
     args->analysis.says_max_set = true;
     return NULL;
@@ -502,7 +503,7 @@ hx_error *hx_args_parse(const struct hx_command *command, int argc, char **argv,
     char letters[2 * HX_OPTS + 4];
     make_option_table(table, letters, command->run == hx_cmd_run); /* CMD's options are its own */
     *ret = (struct hx_args){.command = command, .color = -1, .snapshot = "last"};
-    ret->analysis.max_set = HX_MAX_SET;
+    ret->analysis.max_set = HX_SETS_AUTO;
     ret->analysis.hold.holders = true;
     ret->root = calloc((size_t)argc + 1, sizeof *ret->root);
     ret->retainer = calloc((size_t)argc + 1, sizeof *ret->retainer);

@@ -45,8 +45,8 @@
     X(SCHEME, "scheme", 0, "root|module|thread|type|site",                                         \
       "who is a retainer, and by which name; root by default")                                     \
     X(RETAINER, "retainer", 0, "PATTERN", "which types retain, in scheme type (repeat)")           \
-    X(MAX_SET, "max-set", 0, "N",                                                                  \
-      "a retainer set of more names is MANY; 8 by default, 0: no limit")                           \
+    X(MAX_SET, "max-set", 0, "N|auto",                                                             \
+      "a retainer set of more names is MANY; 0: no limit; auto by default: as memory allows")      \
     X(THREADS_AS, "threads-as", 0, "name|one|parts",                                               \
       "stacks and registers: of all threads of a name, of each thread, or each by itself")         \
     X(VISITS, "visits", 0, NULL,                                                                   \

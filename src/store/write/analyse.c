@@ -138,6 +138,7 @@ hx_error *hx_analyse_pages(struct hx_writer *w, const struct hx_key_sums *census
 struct retainers {
     struct hx_scheme_rule rule;
     hx_sets *sets;
+    unsigned max_set; /* by which they were made */
     struct hx_retention retention;
     struct hx_key_sums census;
     int64_t *stored; /* number in the store, by set */
@@ -177,7 +178,7 @@ static hx_error *write_retention(struct hx_writer *w, const struct retainers *r,
 
 /* visited: bytes that have a retainer. How often they are visited is asked for by itself. */
 static hx_error *write_census(struct hx_writer *w, const struct hx_analysis *analysis,
-                              int64_t visited, int64_t sets)
+                              unsigned max_set, int64_t visited, int64_t sets)
 {
     HX_CLEANUP(hx_text_free) struct hx_text rules = {0};
     for (int rule = HX_RULE_NONE + 1; rule < HX_RULE_COUNT; rule++)
@@ -189,8 +190,7 @@ static hx_error *write_census(struct hx_writer *w, const struct hx_analysis *ana
     for (size_t i = 0; i < options->n_patterns; i++)
         hx_text_putf(&lines, "%s%s", i ? "\n" : "", options->pattern[i]);
     HX_NEED(!lines.failed);
-    return hx_write(w, census, .scheme = hx_str(analysis->scheme->name),
-                    .max_set = hx_int(analysis->max_set),
+    return hx_write(w, census, .scheme = hx_str(analysis->scheme->name), .max_set = hx_int(max_set),
                     .patterns = hx_str(options->n_patterns ? hx_text_str(&lines) : NULL),
                     .total_bytes = hx_int(visited), .sets = hx_int(sets),
                     .holders = hx_int(hx_holdings_wanted(w, analysis)),
@@ -210,6 +210,7 @@ static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *a
     uint64_t begun = hx_timing_begin();
     HX_TRY(hx_retain(w->snapshot, &r->rule.rule, r->sets, w->progress, &r->retention));
     hx_timing_end(begun, "retainers", w->graph->n);
+    r->max_set = hx_sets_limit(r->sets);
     HX_TRY(hx_key_sums_make(w->snapshot, r->retention.set, hx_sets_count(r->sets), w->progress,
                             &r->census));
     HX_TRY(hx_analyse_adds_up(w, &r->census, "retainer sets"));
@@ -228,7 +229,7 @@ static hx_error *write_retainers(struct hx_writer *w, const struct hx_analysis *
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_census WHERE snapshot = ?"));
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_page WHERE snapshot = ? AND census = 'retainer'"));
     HX_TRY(write_retention(w, r, &visited, &sets));
-    HX_TRY(write_census(w, analysis, visited, sets));
+    HX_TRY(write_census(w, analysis, r->max_set, visited, sets));
     HX_TRY(hx_analyse_pages(w, &r->census, "retainer", stored_set, r));
     return hx_analyse_column(w, HX_COL_SET, gather_set, r);
 }

@@ -328,6 +328,7 @@ static hx_error *spread_retainer_sets(struct flow *flow)
         if ((k & CHECK_MASK) == CHECK_MASK)
             HX_TRY(pause_at(flow, "retainer sets", k, components->n_objects));
         hx_set set = hx_set_union_result(&flow->unions, &flow->component_set[from]);
+        hx_sets_keep(flow->sets, set);
         flow->set[hx_subgraph_object(&flow->subgraph, object)] = set;
         if (flow->subgraph.whole && is_cut(flow, object))
             continue;
@@ -340,9 +341,17 @@ static hx_error *spread_retainer_sets(struct flow *flow)
     return NULL;
 }
 
+/* The sets of settled objects are what they end with. */
+static void keep_settled(struct flow *flow)
+{
+    hx_set last = HX_SET_NONE;
+    for (hx_obj i = 0; i < flow->graph->n; i++)
+        if (flow->set[i] != last && !hx_bit(flow->unsettled, i))
+            hx_sets_keep(flow->sets, last = flow->set[i]);
+}
+
 static hx_error *retain_unsettled(struct flow *flow)
 {
-    HX_TRY(close_unsettled(flow));
     hx_big_free(&flow->queue_mem);
     HX_TRY(
         hx_subgraph_make(flow->graph, flow->unsettled, flow->follows, flow->cut, &flow->subgraph));
@@ -402,12 +411,17 @@ static hx_error *run_retainer_flow(struct flow *flow, struct hx_retention *ret)
     seed_from_retainers(flow, seed_object);
     HX_TRY(flood_from_seeds(flow));
     if (flow->any_unsettled)
+        HX_TRY(close_unsettled(flow));
+    keep_settled(flow);
+    if (flow->any_unsettled)
         HX_TRY(retain_unsettled(flow));
     HX_TRY(hx_sets_error(flow->sets));
     HX_NEED(!flow->unions.failed);
     struct hx_retention retention = {.visits = flow->visits, .set = flow->set};
-    for (hx_obj i = 0; i < flow->graph->n; i++)
+    for (hx_obj i = 0; i < flow->graph->n; i++) {
+        flow->set[i] = hx_sets_now(flow->sets, flow->set[i]);
         retention.objects += flow->set[i] != HX_SET_NONE;
+    }
     retention.set_mem = flow->set_mem;
     flow->set_mem = (struct hx_big){0};
     *ret = retention;

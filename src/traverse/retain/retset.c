@@ -14,7 +14,7 @@ enum { MEMO_SLOTS = 1 << 15 };
 
 struct record {
     size_t start; /* of the elements */
-    uint32_t n;
+    uint32_t n : 31, kept : 1;
     hx_set next; /* in the chain of its bucket; HX_SET_NONE ends it */
     uint64_t key;
 };
@@ -23,11 +23,17 @@ struct memo {
     hx_set a, b, both; /* a < b */
 };
 
-/* Invariants: record[0] and record[1] stand for NONE and MANY; the elements of a record lie at
- * element[start .. start + n), rising; buckets is a power of two, and every record but the first
- * two is in the chain bucket[key & (buckets - 1)]. */
+/* Invariants: record[0] and record[1] stand for NONE and MANY; the elements of a record of no more
+ * than the limit lie at element[start .. start + n), rising; buckets is a power of two, and every
+ * record but the first two is in the chain bucket[key & (buckets - 1)]. kept_bytes is the sum of
+ * set_bytes(i) * of_size[i], and at most `room` where the limit is above 1. */
 struct hx_sets {
-    unsigned max_elements;
+    unsigned max_elements; /* by now; 0: no limit */
+    bool automatic;
+    uint64_t room, kept_bytes;
+    HX_VEC(uint32_t) of_size; /* sets that count, by their size */
+    HX_VEC(uint32_t) mark;    /* by retainer: the last union that had it */
+    uint32_t marks;
     bool failed, full; /* full: for want of budget, not of memory */
     size_t budget;
     HX_VEC(struct record) record;
@@ -52,8 +58,10 @@ hx_error *hx_sets_create(unsigned max_elements, hx_sets **ret)
 {
     hx_sets *sets = calloc(1, sizeof *sets);
     HX_NEED(sets);
-    sets->max_elements = max_elements;
-    sets->budget = HX_SETS_BUDGET;
+    sets->automatic = max_elements == HX_SETS_AUTO;
+    sets->max_elements = sets->automatic ? 0 : max_elements;
+    sets->room = HX_SETS_ROOM;
+    sets->budget = sets->automatic ? HX_SETS_BUDGET / 4 : HX_SETS_BUDGET;
     sets->buckets = 1024;
     sets->bucket = calloc(sets->buckets, sizeof *sets->bucket);
     sets->memo = calloc(MEMO_SLOTS, sizeof *sets->memo);
@@ -73,6 +81,8 @@ void hx_sets_destroy(hx_sets *sets)
     hx_vec_free(&sets->record);
     hx_vec_free(&sets->element);
     hx_vec_free(&sets->work);
+    hx_vec_free(&sets->of_size);
+    hx_vec_free(&sets->mark);
     free(sets->bucket);
     free(sets->memo);
     free(sets);
@@ -107,9 +117,19 @@ void hx_sets_allow(hx_sets *sets, size_t elements)
     sets->budget = elements;
 }
 
+static bool is_above_limit(const hx_sets *sets, size_t n)
+{
+    return sets->max_elements && n > sets->max_elements;
+}
+
+hx_set hx_sets_now(const hx_sets *sets, hx_set set)
+{
+    return is_above_limit(sets, sets->record.v[set].n) ? HX_SET_MANY : set;
+}
+
 size_t hx_sets_elements(const hx_sets *sets, hx_set set, const hx_retainer **ret)
 {
-    const struct record *record = &sets->record.v[set];
+    const struct record *record = &sets->record.v[hx_sets_now(sets, set)];
     *ret = record->n ? sets->element.v + record->start : NULL;
     return record->n;
 }
@@ -118,11 +138,95 @@ bool hx_sets_member(const hx_sets *sets, hx_set set, hx_retainer retainer)
 {
     const hx_retainer *element;
     size_t n = hx_sets_elements(sets, set, &element);
-    if (set == HX_SET_MANY)
+    if (hx_sets_now(sets, set) == HX_SET_MANY)
         return true;
     size_t at = HX_LOWER_BOUND(n, i, element[i] < retainer);
     return at < n && element[at] == retainer;
 }
+
+/* --- a limit that is found ------------------------------------------------------------ */
+
+void hx_sets_make_room(hx_sets *sets, uint64_t bytes)
+{
+    sets->room = bytes;
+}
+
+static uint64_t set_bytes(size_t n)
+{
+    return HX_SET_BYTES + (uint64_t)n * HX_ELEMENT_BYTES;
+}
+
+/* Larger sets do not count any more. */
+static void lower_limit(hx_sets *sets, unsigned limit)
+{
+    sets->max_elements = limit;
+    while (sets->of_size.n > (size_t)limit + 1) {
+        size_t n = --sets->of_size.n;
+        sets->kept_bytes -= sets->of_size.v[n] * set_bytes(n);
+    }
+}
+
+void hx_sets_keep(hx_sets *sets, hx_set set)
+{
+    struct record *record = &sets->record.v[hx_sets_now(sets, set)];
+    if (!sets->automatic || !record->n || record->kept)
+        return;
+    while (sets->of_size.n <= record->n)
+        if (!hx_vec_push(&sets->of_size, 0)) {
+            sets->failed = true;
+            return;
+        }
+    record->kept = 1;
+    sets->of_size.v[record->n]++;
+    sets->kept_bytes += set_bytes(record->n);
+    while (sets->kept_bytes > sets->room && sets->of_size.n > 2) {
+        size_t largest = sets->of_size.n - 1;
+        if (sets->of_size.v[largest])
+            lower_limit(sets, (unsigned)largest - 1);
+        else
+            sets->of_size.n--;
+    }
+    if (sets->kept_bytes > sets->room)
+        lower_limit(sets, 1);
+}
+
+static bool has_budget(const hx_sets *sets, size_t n)
+{
+    return sets->element.n <= sets->budget && n <= sets->budget - sets->element.n;
+}
+
+/* Forgets the elements of sets that are MANY by now. */
+static void forget_elements(hx_sets *sets)
+{
+    size_t at = 0;
+    for (size_t i = 2; i < sets->record.n; i++) { /* they lie in the order of the records */
+        struct record *record = &sets->record.v[i];
+        if (is_above_limit(sets, record->n))
+            continue;
+        memmove(sets->element.v + at, sets->element.v + record->start,
+                record->n * sizeof *sets->element.v);
+        record->start = at;
+        at += record->n;
+    }
+    sets->element.n = at;
+}
+
+/* Half of the budget is free after this, or the limit is 1. What is in between counts here: so this
+ * is for graphs that are made to hurt. */
+static void free_elements(hx_sets *sets)
+{
+    forget_elements(sets);
+    while (sets->element.n > sets->budget / 2 && sets->max_elements != 1) {
+        unsigned largest = 0;
+        for (size_t i = 2; i < sets->record.n; i++)
+            if (!is_above_limit(sets, sets->record.v[i].n) && sets->record.v[i].n > largest)
+                largest = sets->record.v[i].n;
+        lower_limit(sets, largest > 2 ? largest / 2 : 1);
+        forget_elements(sets);
+    }
+}
+
+/* --- sets --------------------------------------------------------------------------------- */
 
 /* Twice the buckets; without the memory for it, chains only grow longer. */
 static void grow_buckets(hx_sets *sets)
@@ -145,7 +249,12 @@ static void grow_buckets(hx_sets *sets)
 static hx_set intern_set(hx_sets *sets, uint64_t key)
 {
     const size_t n = sets->work.n;
-    if (sets->max_elements && n > sets->max_elements)
+    if (sets->automatic && !has_budget(sets, n)) {
+        free_elements(sets);
+        if (!has_budget(sets, n) && n > 1 && !is_above_limit(sets, n))
+            lower_limit(sets, (unsigned)n - 1);
+    }
+    if (is_above_limit(sets, n))
         return HX_SET_MANY;
     hx_set *head = &sets->bucket[key & (sets->buckets - 1)];
     for (hx_set i = *head; i != HX_SET_NONE; i = sets->record.v[i].next) {
@@ -156,7 +265,7 @@ static hx_set intern_set(hx_sets *sets, uint64_t key)
     }
     struct record record = {.start = sets->element.n, .n = (uint32_t)n, .next = *head, .key = key};
     hx_set fresh = (hx_set)sets->record.n;
-    sets->full |= sets->element.n > sets->budget || n > sets->budget - sets->element.n;
+    sets->full |= !has_budget(sets, n);
     if (sets->full || fresh == SETS_MAX || !hx_vec_reserve(&sets->element, sets->element.n + n) ||
         !hx_vec_push(&sets->record, record)) {
         sets->failed = true;
@@ -231,7 +340,7 @@ hx_set hx_sets_union(hx_sets *sets, hx_set a, hx_set b)
         return a;
     if (a == HX_SET_NONE)
         return b;
-    if (a == HX_SET_MANY || b == HX_SET_MANY)
+    if (hx_sets_now(sets, a) == HX_SET_MANY || hx_sets_now(sets, b) == HX_SET_MANY)
         return HX_SET_MANY;
     if (a > b) {
         hx_set swap = a;
@@ -257,31 +366,102 @@ static int compare_retainers(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Is it the first time since mark_none() that this retainer comes? */
+static bool mark_retainer(hx_sets *sets, hx_retainer retainer)
+{
+    bool first = sets->mark.v[retainer] != sets->marks;
+    sets->mark.v[retainer] = sets->marks;
+    return first;
+}
+
+/* Prepares for marks of retainers up to `last`. */
+static bool mark_none(hx_sets *sets, hx_retainer last)
+{
+    size_t n = sets->mark.n;
+    if (n <= last && !hx_vec_reserve(&sets->mark, (size_t)last + 1))
+        return false;
+    if (n <= last) {
+        memset(sets->mark.v + n, 0, ((size_t)last + 1 - n) * sizeof *sets->mark.v);
+        sets->mark.n = (size_t)last + 1;
+    }
+    if (++sets->marks == 0) {
+        memset(sets->mark.v, 0, sets->mark.n * sizeof *sets->mark.v);
+        sets->marks = 1;
+    }
+    return true;
+}
+
+/* Adds to `work` what the sets have and the marks have not; gives up past the limit. */
+static bool gather_others(hx_sets *sets, const hx_set *set, size_t n, size_t n_largest,
+                          uint64_t *key)
+{
+    const hx_retainer *element;
+    for (size_t i = 0; i < n; i++) {
+        size_t some = hx_sets_elements(sets, set[i], &element);
+        for (size_t k = 0; k < some; k++) {
+            if (!mark_retainer(sets, element[k]))
+                continue;
+            if (!hx_vec_push(&sets->work, element[k]))
+                return false;
+            *key += retainer_hash(element[k]);
+            if (is_above_limit(sets, n_largest + sets->work.n))
+                return true;
+        }
+    }
+    return true;
+}
+
+/* Puts the rising elements among those in `work`, which are others and rise, too. */
+static bool merge_others(hx_sets *sets, hx_set largest)
+{
+    const hx_retainer *element;
+    size_t n = hx_sets_elements(sets, largest, &element), others = sets->work.n;
+    if (!hx_vec_reserve(&sets->work, n + others))
+        return false;
+    hx_retainer *work = sets->work.v;
+    sets->work.n = n + others;
+    for (size_t at = n + others; n; at--) {
+        bool other = others && work[others - 1] > element[n - 1];
+        work[at - 1] = other ? work[--others] : element[--n];
+    }
+    return true;
+}
+
+/* What the largest one lacks is put beside it: mostly that is little or nothing. */
 hx_set hx_sets_union_all(hx_sets *sets, const hx_set *set, size_t n)
 {
+    const hx_retainer *element;
+    hx_set largest = HX_SET_NONE;
     size_t most = 0;
+    hx_retainer last = 0;
     for (size_t i = 0; i < n; i++) {
-        if (set[i] == HX_SET_MANY)
+        if (hx_sets_now(sets, set[i]) == HX_SET_MANY)
             return HX_SET_MANY;
-        most += sets->record.v[set[i]].n;
-    }
-    if (most == 0 || !begin_sets(sets, most))
-        return HX_SET_NONE;
-    hx_retainer *work = sets->work.v;
-    for (size_t i = 0, at = 0; i < n; i++) {
-        const hx_retainer *element;
         size_t some = hx_sets_elements(sets, set[i], &element);
-        if (some)
-            memcpy(work + at, element, some * sizeof *work);
-        at += some;
+        if (some > most) {
+            most = some;
+            largest = set[i];
+        }
+        if (some && element[some - 1] > last)
+            last = element[some - 1];
     }
-    qsort(work, most, sizeof *work, compare_retainers);
-    uint64_t key = 0;
-    for (size_t i = 0; i < most; i++) {
-        if (i && work[i] == work[i - 1])
-            continue;
-        key += retainer_hash(work[i]);
-        work[sets->work.n++] = work[i];
+    if (most == 0 || !begin_sets(sets, 0))
+        return HX_SET_NONE;
+    uint64_t key = sets->record.v[largest].key;
+    bool fine = mark_none(sets, last);
+    most = hx_sets_elements(sets, largest, &element);
+    for (size_t i = 0; fine && i < most; i++)
+        mark_retainer(sets, element[i]);
+    fine = fine && gather_others(sets, set, n, most, &key);
+    if (fine && sets->work.n == 0)
+        return largest;
+    if (fine && is_above_limit(sets, most + sets->work.n))
+        return HX_SET_MANY;
+    if (fine)
+        qsort(sets->work.v, sets->work.n, sizeof *sets->work.v, compare_retainers);
+    if (!fine || !merge_others(sets, largest)) {
+        sets->failed = true;
+        return HX_SET_NONE;
     }
     return intern_set(sets, key);
 }

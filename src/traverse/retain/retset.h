@@ -6,6 +6,11 @@
  * the key of a set with one more element is its key plus the element's. A retainer is a
  * number, too: whoever makes the store gives retainers their numbers.
  *
+ * A store of sets has a limit: a set of more elements is MANY. One that is to be found
+ * (HX_SETS_AUTO) begins as none, and falls when the sets that count have no room: then the largest
+ * of them become MANY. A set depends on the limit that holds in the end alone, and that one on the
+ * sizes of the sets that count, so that no order in which sets are made matters.
+ *
  * One thread at a time may use a store of sets.
  */
 #ifndef HX_TRAVERSE_RETAIN_RETSET_H
@@ -25,7 +30,10 @@ typedef uint32_t hx_set;
 
 typedef struct hx_sets hx_sets;
 
-/* max_elements: a set with more is MANY; 0: no limit. */
+#define HX_SETS_AUTO UINT32_MAX
+
+/* max_elements: a set with more is MANY; 0: no limit; HX_SETS_AUTO: the largest limit with which
+ * all sets that count have room. */
 hx_error *hx_sets_create(unsigned max_elements, hx_sets **ret);
 void hx_sets_destroy(hx_sets *sets);
 
@@ -47,16 +55,30 @@ size_t hx_sets_elements(const hx_sets *sets, hx_set set, const hx_retainer **ret
 /* All sets have numbers below this one, NONE and MANY included, and below 2^31. */
 hx_set hx_sets_count(const hx_sets *sets);
 
-/* As given when the store was made. */
+/* The limit by now; 0: none. */
 unsigned hx_sets_limit(const hx_sets *sets);
+
+/* For a limit that is found: this set counts, as some object ends with it. */
+void hx_sets_keep(hx_sets *sets, hx_set set);
+
+/* MANY for a set that the limit has fallen below since it was made. */
+hx_set hx_sets_now(const hx_sets *sets, hx_set set);
+
+/* What a set that counts takes: its record and, for each element, what that takes here and as a row
+ * of the store. A limit of 1 always has room. */
+#define HX_SETS_ROOM     ((uint64_t)64 << 20)
+#define HX_SET_BYTES     64
+#define HX_ELEMENT_BYTES 16
+void hx_sets_make_room(hx_sets *sets, uint64_t bytes); /* other than HX_SETS_ROOM: for tests */
 
 /* Out of memory or past the budget, at any time so far: then sets made since may be too small. */
 bool hx_sets_failed(const hx_sets *sets);
 /* What it was: HX_E_LIMIT for the budget, HX_E_NOMEM; NULL when nothing failed. */
 hx_error *hx_sets_error(const hx_sets *sets);
 
-/* The elements that all sets together may have, HX_SETS_BUDGET unless another is given. A target of
- * n retainers can ask for n * n / 2 of them. */
+/* The elements that all sets together may have, those in between included; HX_SETS_BUDGET unless
+ * another is given. A target of n retainers can ask for n * n / 2 of them. A limit that is found
+ * falls further rather than that there are more. */
 #define HX_SETS_BUDGET ((size_t)1 << 26)
 void hx_sets_allow(hx_sets *sets, size_t elements);
 

@@ -79,7 +79,7 @@ enum hx_waits {
     X(scheme, "scheme", "", "root|module|thread|type|site", "Analysis", "who retains", SNAPSHOTS)  \
     X(retainer, "retainer", "", "[PATTERN]", "Analysis", "one more type retains; none: all",       \
       SNAPSHOTS)                                                                                   \
-    X(max_set, "max-set", "", "N", "Analysis", "most names in a set; 0: no limit", SNAPSHOTS)      \
+    X(max_set, "max-set", "", "N|auto", "Analysis", "most names in a set; 0: no limit", SNAPSHOTS) \
     X(threads_as, "threads-as", "", "name|one|parts", "Analysis",                                  \
       "by what name a thread's stack holds", SNAPSHOTS)                                            \
     X(root, "root", "", "[NAME=EXPR]", "Analysis", "name a root for bins; else list them",         \
