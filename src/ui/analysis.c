@@ -70,11 +70,7 @@ hx_error *hx_choice_copy(const struct hx_choice *from, struct hx_choice *ret)
 void hx_choice_analysis(const struct hx_choice *choice, const struct hx_analysis *otherwise,
                         struct hx_analysis *ret)
 {
-<<<<<<< HEAD
-    static const struct hx_analysis usual = {.max_set = MAX_SET, .hold.holders = true};
-=======
-    static const struct hx_analysis usual = {.max_set = HX_SETS_AUTO};
->>>>>>> 9410ef8 (retain: the limit of a retainer set is found from sizes)
+    static const struct hx_analysis usual = {.max_set = HX_SETS_AUTO, .hold.holders = true};
     *ret = otherwise ? *otherwise : usual;
     if (!ret->scheme)
         ret->scheme = hx_schemes[0];
