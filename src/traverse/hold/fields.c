@@ -15,19 +15,20 @@
 
 #include <stdlib.h>
 
-#define WORDS      64 /* of a block that are looked at as fields */
-#define ALIKE      32 /* fewer say nothing */
-#define LARGE      4096 /* bytes: looked at as a whole where it is alone */
-#define TAGS       16 /* values of a field that tells variants apart */
-#define SAMPLES    64 /* links of a field that are tried before all are looked at */
+#define WORDS   64   /* of a block that are looked at as fields */
+#define ALIKE   32   /* fewer say nothing */
+#define LARGE   4096 /* bytes: looked at as a whole where it is alone */
+#define TAGS    16   /* values of a field that tells variants apart */
+#define SAMPLES 64   /* links of a field that are tried before all are looked at */
 
 /* Percent. */
 enum {
-    VALUES = 10,  /* pointers below this part of what is not null: a field of other values */
-    HARDLY = 3,   /* pointers below this part of all: a field that is hardly ever set */
-    AT_END = 25,  /* the same of the last word of a block, which may lie behind the request */
-    MOSTLY = 97,  /* pointers to one group, so that the others are the exception */
-    ANSWERED = 95 /* links that are answered, so that others are the exception */
+    VALUES = 10,   /* pointers below this part of what is not null: a field of other values */
+    HARDLY = 3,    /* pointers below this part of all: a field that is hardly ever set */
+    AT_END = 25,   /* the same of the last word of a block, which may lie behind the request */
+    MOSTLY = 97,   /* pointers to one group, so that the others are the exception */
+    ANSWERED = 60, /* links that are answered, so that others are the exception */
+    ONE_WAY = 80   /* pointers of a class to one group: a field of a rare variant */
 };
 
 enum kind { ZERO, POINTER, VALUE, LETTERS };
@@ -35,15 +36,15 @@ enum kind { ZERO, POINTER, VALUE, LETTERS };
 /* Of one word of a group. */
 struct field {
     uint32_t zero, pointer, value, text;
-    uint32_t small; /* of the values, those whose lowest byte is below TAGS */
-    uint32_t interior;  /* of the pointers, plain interior ones */
-    uint32_t target;    /* the group that most pointers lead to, by Boyer and Moore's vote */
+    uint32_t small;    /* of the values, those whose lowest byte is below TAGS */
+    uint32_t interior; /* of the pointers, plain interior ones */
+    uint32_t target;   /* the group that most pointers lead to, by Boyer and Moore's vote */
     int32_t votes;
     uint32_t to_target; /* how many do */
     uint64_t place;     /* in the target, by the same vote, for interior ones */
     int32_t place_votes;
     uint32_t to_place;
-    uint32_t links, answered; /* pointers within the group; those whose targets point back */
+    uint32_t links, answered; /* pointers to `target`; those whose targets point back */
 };
 
 struct group {
@@ -54,8 +55,11 @@ struct group {
 };
 
 /* Of a field of a class. */
-struct class {
+struct class
+{
     uint32_t zero, pointer, value, text;
+    uint32_t target; /* by vote */
+    int32_t votes;
 };
 
 struct fields {
@@ -123,8 +127,9 @@ static hx_error *find_groups(struct fields *fields)
     uint32_t last = HX_NO_PAIR;
     HX_TRY(hx_big_array(fields->group_of, graph->n));
     for (hx_obj i = 0; i < graph->n; i++) {
-        const uint64_t *word =
-            graph->size[i] < HX_WORD ? NULL : hx_judge_peek(fields->judge, graph->addr[i], 1, &span);
+        const uint64_t *word = graph->size[i] < HX_WORD
+                                   ? NULL
+                                   : hx_judge_peek(fields->judge, graph->addr[i], 1, &span);
         uint64_t key = group_key(fields, i, word ? *word : 0);
         if (last == HX_NO_PAIR || key != last_key) {
             uint32_t *group;
@@ -199,12 +204,15 @@ static bool look_at(struct fields *fields, hx_obj object, size_t *span, struct w
 
 /* --- counting ----------------------------------------------------------------------------- */
 
+/* What has many edges is taken to have this one, too. */
 static bool points_back(const struct hx_graph *graph, hx_obj from, hx_obj to)
 {
-    for (hx_eidx e = graph->fwd[from]; e < graph->fwd[from + 1] && e < graph->fwd[from] + WORDS; e++)
-        if (hx_edge_target(graph->edge[e]) == to)
-            return true;
-    return false;
+    hx_eidx e = graph->fwd[from], end = graph->fwd[from + 1];
+    if (end - e > WORDS)
+        return true;
+    while (e < end && hx_edge_target(graph->edge[e]) != to)
+        e++;
+    return e < end;
 }
 
 static void vote(uint32_t *candidate, int32_t *votes, uint32_t value)
@@ -214,7 +222,7 @@ static void vote(uint32_t *candidate, int32_t *votes, uint32_t value)
     *votes += *candidate == value ? 1 : -1;
 }
 
-static void count_pointer(struct fields *fields, hx_obj object, hx_eidx e, struct field *field,
+static void count_pointer(const struct fields *fields, hx_eidx e, struct field *field,
                           uint64_t value)
 {
     hx_obj target = hx_edge_target(fields->graph->edge[e]);
@@ -227,15 +235,11 @@ static void count_pointer(struct fields *fields, hx_obj object, hx_eidx e, struc
             field->place = place;
         field->place_votes += field->place == place ? 1 : -1;
     }
-    if (group == fields->group_of[object] && target != object) {
-        bool look = field->links < SAMPLES || field->answered * 100 >= field->links * 50;
-        field->links++;
-        field->answered += look && points_back(fields->graph, target, object);
-    }
 }
 
 static void count_words(struct fields *fields, hx_obj object, struct words *words)
 {
+    (void)object;
     for (size_t i = 0; i < words->n; i++) {
         struct field *field = &words->field[i];
         field->zero += words->kind[i] == ZERO;
@@ -247,12 +251,12 @@ static void count_words(struct fields *fields, hx_obj object, struct words *word
     for (hx_eidx e = words->first; e < words->end; e++) {
         uint64_t i = hx_edge_offset(fields->graph->edge[e]) / HX_WORD;
         if (words->kind[i] == POINTER)
-            count_pointer(fields, object, e, &words->field[i], words->word[i]);
+            count_pointer(fields, e, &words->field[i], words->word[i]);
     }
 }
 
 /* The candidates of the votes, counted. */
-static void count_targets(struct fields *fields, const struct words *words)
+static void count_targets(struct fields *fields, hx_obj object, struct words *words)
 {
     for (hx_eidx e = words->first; e < words->end; e++) {
         hx_obj target = hx_edge_target(fields->graph->edge[e]);
@@ -262,6 +266,11 @@ static void count_targets(struct fields *fields, const struct words *words)
             continue;
         uint32_t group = fields->group_of[target];
         field->to_target += group == field->target;
+        if (group == field->target && target != object &&
+            (field->links < SAMPLES || field->answered * 2 >= field->links)) {
+            field->links++;
+            field->answered += points_back(fields->graph, target, object);
+        }
         if (hx_edge_kind_of(fields->graph->edge[e]) == HX_EDGE_INTERIOR)
             field->to_place +=
                 field->place ==
@@ -282,12 +291,6 @@ static hx_error *each_object(struct fields *fields, object_fn *look)
             look(fields, i, &words);
     }
     return fields->failed ? hx_error_nomem() : NULL;
-}
-
-static void count_targets_of(struct fields *fields, hx_obj object, struct words *words)
-{
-    (void)object;
-    count_targets(fields, words);
 }
 
 /* --- classes ------------------------------------------------------------------------------ */
@@ -343,7 +346,8 @@ static uint64_t class_key(const struct fields *fields, const struct words *words
 static bool is_suspicious(const struct field *field, bool last)
 {
     uint64_t all = (uint64_t)field->zero + field->pointer + field->value + field->text;
-    return field->pointer && (field->value || field->text || part_below(field->pointer, all, last ? 50 : 25));
+    return field->pointer &&
+           (field->value || field->text || part_below(field->pointer, all, last ? 50 : 25));
 }
 
 static bool is_slack(const struct words *words, size_t i)
@@ -359,6 +363,16 @@ static void find_suspicious(struct fields *fields)
             group->suspicious |=
                 is_suspicious(&fields->fields.v[group->first_field + i], i + 1 == group->n_words);
     }
+}
+
+/* The group that a word points to. */
+static uint32_t target_group(const struct fields *fields, const struct words *words, size_t i)
+{
+    const hx_edge *edge = fields->graph->edge;
+    hx_eidx e = words->first;
+    while (hx_edge_offset(edge[e]) != i * HX_WORD)
+        e++;
+    return fields->group_of[hx_edge_target(edge[e])];
 }
 
 static void count_class(struct fields *fields, hx_obj object, struct words *words)
@@ -387,6 +401,8 @@ static void count_class(struct fields *fields, hx_obj object, struct words *word
         class->pointer += words->kind[i] == POINTER;
         class->value += words->kind[i] == VALUE;
         class->text += words->kind[i] == LETTERS;
+        if (words->kind[i] == POINTER)
+            vote(&class->target, &class->votes, target_group(fields, words, i));
     }
 }
 
@@ -400,14 +416,17 @@ static enum hx_rule judge_class(const struct fields *fields, const struct words 
         return HX_RULE_NONE;
     const struct class *class = &fields->classes.v[number];
     /* what begins with text is text, and no struct like those that begin with a pointer */
-    uint64_t values = (uint64_t)class->value + (i ? class->text : 0);
+    uint64_t values = (uint64_t) class->value + (i ? class->text : 0);
     uint64_t all = class->zero + class->pointer + values;
     if (all < ALIKE)
         return HX_RULE_NONE;
     if (is_slack(words, i) && part_below(class->pointer, all, AT_END))
         return HX_RULE_slack;
     if (part_below(class->pointer, class->pointer + values, VALUES))
-        return HX_RULE_field;
+        return class->pointer >= ALIKE &&
+                       (uint64_t) class->votes * 100 >= (uint64_t) class->pointer * ONE_WAY
+                   ? HX_RULE_few
+                   : HX_RULE_field;
     return part_below(class->pointer, all, HARDLY) ? HX_RULE_few : HX_RULE_NONE;
 }
 
@@ -416,7 +435,7 @@ static enum hx_rule judge_target(const struct fields *fields, hx_obj object, hx_
 {
     hx_obj target = hx_edge_target(fields->graph->edge[e]);
     uint32_t group = fields->group_of[target];
-    if (field->links >= ALIKE && group == fields->group_of[object] && target != object &&
+    if (field->links >= ALIKE && group == field->target && target != object &&
         !part_below(field->answered, field->links, ANSWERED) &&
         !points_back(fields->graph, target, object))
         return HX_RULE_unanswered;
@@ -449,7 +468,7 @@ static hx_error *judge_fields(struct fields *fields)
     find_modules(fields);
     HX_TRY(find_groups(fields));
     HX_TRY(each_object(fields, count_words));
-    HX_TRY(each_object(fields, count_targets_of));
+    HX_TRY(each_object(fields, count_targets));
     find_suspicious(fields);
     HX_TRY(each_object(fields, count_class));
     return each_object(fields, judge_object);

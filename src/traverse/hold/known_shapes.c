@@ -8,18 +8,18 @@
  */
 #include "traverse/hold/judge.h"
 
-#define SSO_CAPACITY  15 /* libstdc++: of the buffer within a string */
-#define SSO_BYTES     16
-#define LIBCXX_SSO    22
-#define SLACK         32 /* what is usable is at most so much more than was requested */
-#define FILE_MAGIC    0xfbad0000u
-#define FILE_WORDS    9 /* flags, and eight pointers into the buffer */
-#define DEQUE_BLOCK   512
-#define DEQUE_WORDS   10
-#define SHAPE_WORDS   10 /* that any of these looks at */
+#define SSO_CAPACITY 15 /* libstdc++: of the buffer within a string */
+#define SSO_BYTES    16
+#define LIBCXX_SSO   22
+#define SLACK        32 /* what is usable is at most so much more than was requested */
+#define FILE_MAGIC   0xfbad0000u
+#define FILE_WORDS   9 /* flags, and eight pointers into the buffer */
+#define DEQUE_BLOCK  512
+#define DEQUE_WORDS  10
+#define SHAPE_WORDS  10 /* that any of these looks at */
 
-/* Where what is in use ends in a block, by all who point to it: where two disagree, one of them is a
- * leftover, and the larger one counts. Plus 1; 0: nobody said anything. */
+/* Where what is in use ends in a block, by all who point to it: where two disagree, one of them is
+ * a leftover, and the larger one counts. Plus 1; 0: nobody said anything. */
 struct ends {
     uint64_t *of; /* for each object */
     struct hx_big of_mem;
@@ -63,8 +63,8 @@ static void judge_requested(const struct hx_judge *judge, hx_obj object)
     const struct hx_graph *graph = judge->graph;
     uint64_t requested = graph->requested[object];
     if (requested < graph->size[object])
-        hx_judge_words(judge, object, requested < HX_WORD ? 0 : requested - HX_WORD + 1,
-                       UINT64_MAX, HX_RULE_requested);
+        hx_judge_words(judge, object, requested < HX_WORD ? 0 : requested - HX_WORD + 1, UINT64_MAX,
+                       HX_RULE_requested);
 }
 
 /* --- strings ------------------------------------------------------------------------------ */
@@ -229,8 +229,8 @@ static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
                 continue;
             if (self && word[0] == graph->addr[i] + at + 2 * HX_WORD)
                 judge_short_string(judge, i, at, word, n);
-            struct place place = {judge, &look->ends, i, graph->addr[i] + at, word, n, hx_edge_target(edge),
-                                  &other};
+            struct place place = {judge, &look->ends,          i,     graph->addr[i] + at, word,
+                                  n,     hx_edge_target(edge), &other};
             if (hx_edge_kind_of(edge) == HX_EDGE_START)
                 judge_place(&place);
             if (at == HX_WORD && n == SHAPE_WORDS)
@@ -255,7 +255,8 @@ static void judge_roots(const struct look *look)
         const uint64_t *word = n < 3 ? NULL : hx_judge_peek(judge, edge->address, n, &span);
         if (!word)
             continue;
-        struct place place = {judge, &look->ends, HX_NO_OBJ, edge->address, word, n, edge->target, &other};
+        struct place place = {judge, &look->ends, HX_NO_OBJ,    edge->address,
+                              word,  n,           edge->target, &other};
         if (edge->kind == HX_EDGE_START)
             judge_place(&place);
         const uint64_t *before = edge->address >= root->address + HX_WORD
