@@ -15,11 +15,13 @@
 
 #include <stdlib.h>
 
-#define WORDS   64   /* of a block that are looked at as fields */
-#define ALIKE   32   /* fewer say nothing */
-#define LARGE   4096 /* bytes: looked at as a whole where it is alone */
-#define TAGS    16   /* values of a field that tells variants apart */
-#define SAMPLES 64   /* links of a field that are tried before all are looked at */
+#define WORDS    64   /* of a block that are looked at as fields */
+#define ALIKE    32   /* fewer say nothing */
+#define LARGE    4096 /* bytes: looked at as a whole where it is alone */
+#define TARGETS  4
+#define VARIANTS 4096 /* of a group; members of others are not looked at */
+#define TAGS     16   /* values of a field that tells variants apart */
+#define SAMPLES  64   /* links of a field that are tried before all are looked at */
 
 /* Percent. */
 enum {
@@ -28,38 +30,40 @@ enum {
     AT_END = 25,   /* the same of the last word of a block, which may lie behind the request */
     MOSTLY = 97,   /* pointers to one group, so that the others are the exception */
     ANSWERED = 60, /* links that are answered, so that others are the exception */
-    ONE_WAY = 80   /* pointers of a class to one group: a field of a rare variant */
+    ONE_WAY = 80,  /* pointers of a class to one group: a field of a rare variant */
+    TELLING = 10   /* pointers of a field to one group: that tells variants apart */
 };
 
 enum kind { ZERO, POINTER, VALUE, LETTERS };
 
-/* Of one word of a group. */
+/* Of one word of a group: what tells variants apart. */
 struct field {
     uint32_t zero, pointer, value, text;
-    uint32_t small;    /* of the values, those whose lowest byte is below TAGS */
-    uint32_t interior; /* of the pointers, plain interior ones */
-    uint32_t target;   /* the group that most pointers lead to, by Boyer and Moore's vote */
-    int32_t votes;
-    uint32_t to_target; /* how many do */
-    uint64_t place;     /* in the target, by the same vote, for interior ones */
-    int32_t place_votes;
-    uint32_t to_place;
-    uint32_t links, answered; /* pointers to `target`; those whose targets point back */
+    uint32_t small; /* of the values, those whose lowest byte is below TAGS */
+    struct target {
+        uint32_t group, count;
+        uint32_t links, answered; /* pointers that were tried; those whose targets point back */
+    } target[TARGETS];            /* the groups that most pointers lead to (Misra and Gries) */
 };
 
 struct group {
     uint32_t objects;
     uint32_t first_field;
     uint16_t n_words;
-    bool suspicious; /* some field of it has to be looked at by class */
+    uint32_t variants;
 };
 
-/* Of a field of a class. */
+/* Of a word of a variant: of all members whose other words say the same. */
 struct class
 {
     uint32_t zero, pointer, value, text;
-    uint32_t target; /* by vote */
+    uint32_t target; /* the group that most pointers lead to, by Boyer and Moore's vote */
     int32_t votes;
+    uint32_t to_target; /* how many do */
+    uint32_t interior;  /* plain interior pointers */
+    uint64_t place;     /* where most of these lead to: group and offset, by vote */
+    int32_t place_votes;
+    uint32_t to_place;
 };
 
 struct fields {
@@ -70,8 +74,11 @@ struct fields {
     HX_VEC(struct group) groups;
     HX_VEC(struct field) fields;
     HX_VEC(struct class) classes;
-    struct hx_pairs group_by_key, class_by_key, landings;
+    HX_VEC(uint32_t) class_of; /* of each word of a variant */
+    struct hx_pairs group_by_key, variant_by_key, class_by_key, landings;
     uint64_t module_low, module_high;
+    uint64_t last_key; /* of the variant that was looked up last */
+    uint32_t last_variant;
     bool failed;
 };
 
@@ -202,39 +209,37 @@ static bool look_at(struct fields *fields, hx_obj object, size_t *span, struct w
     return true;
 }
 
-/* --- counting ----------------------------------------------------------------------------- */
+/* --- groups' words -------------------------------------------------------------------------- */
 
-/* What has many edges is taken to have this one, too. */
-static bool points_back(const struct hx_graph *graph, hx_obj from, hx_obj to)
+static void vote_target(struct field *field, uint32_t group)
 {
-    hx_eidx e = graph->fwd[from], end = graph->fwd[from + 1];
-    if (end - e > WORDS)
-        return true;
-    while (e < end && hx_edge_target(graph->edge[e]) != to)
-        e++;
-    return e < end;
-}
-
-static void vote(uint32_t *candidate, int32_t *votes, uint32_t value)
-{
-    if (*votes == 0)
-        *candidate = value;
-    *votes += *candidate == value ? 1 : -1;
-}
-
-static void count_pointer(const struct fields *fields, hx_eidx e, struct field *field,
-                          uint64_t value)
-{
-    hx_obj target = hx_edge_target(fields->graph->edge[e]);
-    uint32_t group = fields->group_of[target];
-    vote(&field->target, &field->votes, group);
-    if (hx_edge_kind_of(fields->graph->edge[e]) == HX_EDGE_INTERIOR) {
-        uint64_t place = hx_pair_key(group, (uint32_t)(value - fields->graph->addr[target]));
-        field->interior++;
-        if (field->place_votes == 0)
-            field->place = place;
-        field->place_votes += field->place == place ? 1 : -1;
+    size_t free_slot = TARGETS;
+    for (size_t i = 0; i < TARGETS; i++) {
+        if (field->target[i].count && field->target[i].group == group) {
+            field->target[i].count++;
+            return;
+        }
+        if (!field->target[i].count)
+            free_slot = i;
     }
+    if (free_slot < TARGETS) {
+        field->target[free_slot].group = group;
+        field->target[free_slot].count = 1;
+        return;
+    }
+    for (size_t i = 0; i < TARGETS; i++)
+        field->target[i].count--;
+}
+
+/* Which word of the object an edge lies in. */
+static inline size_t word_of(const struct fields *fields, hx_eidx e)
+{
+    return hx_edge_offset(fields->graph->edge[e]) / HX_WORD;
+}
+
+static inline uint32_t target_group(const struct fields *fields, hx_eidx e)
+{
+    return fields->group_of[hx_edge_target(fields->graph->edge[e])];
 }
 
 static void count_words(struct fields *fields, hx_obj object, struct words *words)
@@ -248,34 +253,9 @@ static void count_words(struct fields *fields, hx_obj object, struct words *word
         field->text += words->kind[i] == LETTERS;
         field->small += words->kind[i] == VALUE && (words->word[i] & 0xff) < TAGS;
     }
-    for (hx_eidx e = words->first; e < words->end; e++) {
-        uint64_t i = hx_edge_offset(fields->graph->edge[e]) / HX_WORD;
-        if (words->kind[i] == POINTER)
-            count_pointer(fields, e, &words->field[i], words->word[i]);
-    }
-}
-
-/* The candidates of the votes, counted. */
-static void count_targets(struct fields *fields, hx_obj object, struct words *words)
-{
-    for (hx_eidx e = words->first; e < words->end; e++) {
-        hx_obj target = hx_edge_target(fields->graph->edge[e]);
-        uint64_t i = hx_edge_offset(fields->graph->edge[e]) / HX_WORD;
-        struct field *field = &words->field[i];
-        if (words->kind[i] != POINTER)
-            continue;
-        uint32_t group = fields->group_of[target];
-        field->to_target += group == field->target;
-        if (group == field->target && target != object &&
-            (field->links < SAMPLES || field->answered * 2 >= field->links)) {
-            field->links++;
-            field->answered += points_back(fields->graph, target, object);
-        }
-        if (hx_edge_kind_of(fields->graph->edge[e]) == HX_EDGE_INTERIOR)
-            field->to_place +=
-                field->place ==
-                hx_pair_key(group, (uint32_t)(words->word[i] - fields->graph->addr[target]));
-    }
+    for (hx_eidx e = words->first; e < words->end; e++)
+        if (words->kind[word_of(fields, e)] == POINTER)
+            vote_target(&words->field[word_of(fields, e)], target_group(fields, e));
 }
 
 typedef void object_fn(struct fields *fields, hx_obj object, struct words *words);
@@ -293,7 +273,7 @@ static hx_error *each_object(struct fields *fields, object_fn *look)
     return fields->failed ? hx_error_nomem() : NULL;
 }
 
-/* --- classes ------------------------------------------------------------------------------ */
+/* --- variants ----------------------------------------------------------------------------- */
 
 /* Small numbers: a tag, a colour. */
 static bool is_tag(const struct field *field)
@@ -302,125 +282,181 @@ static bool is_tag(const struct field *field)
            (uint64_t)field->small * 100 >= (uint64_t)field->value * MOSTLY;
 }
 
+static bool is_telling_target(const struct field *field, size_t i)
+{
+    return field->target[i].count && !part_below(field->target[i].count, field->pointer, TELLING);
+}
+
+/* What is counted of pointers to a group; NULL: too few. */
+static struct target *telling_target(struct field *field, uint32_t group)
+{
+    for (size_t i = 0; i < TARGETS; i++)
+        if (field->target[i].group == group && is_telling_target(field, i))
+            return &field->target[i];
+    return NULL;
+}
+
 /* Does this word tell variants apart? */
 static bool is_mixed(const struct field *field)
 {
+    unsigned targets = 0;
+    for (size_t i = 0; i < TARGETS; i++)
+        targets += is_telling_target(field, i);
     return (field->pointer && (field->value || field->text)) || (field->value && field->text) ||
-           is_tag(field);
+           targets > 1 || is_tag(field);
 }
 
-/* What a word says of the variant. One that is null: as most of the others of its group. */
-static uint64_t resolved(const struct field *field, uint8_t kind, uint64_t word)
+/* Sum over the words that tell variants apart, and what each of them adds to it. */
+static uint64_t find_variant(const struct fields *fields, const struct words *words,
+                             uint64_t mark[WORDS])
 {
-    if (is_tag(field) && kind != LETTERS)
-        return LETTERS + 1 + (word & 0xff);
-    if (kind != ZERO)
-        return kind;
-    return field->pointer >= (uint64_t)field->value + field->text ? POINTER : VALUE;
-}
-
-static uint64_t word_mark(const struct words *words, size_t i)
-{
-    return hx_hash(i + 3, resolved(&words->field[i], words->kind[i], words->word[i]) + 1);
-}
-
-/* Sum over the words that tell variants apart. */
-static uint64_t variant_of(const struct words *words)
-{
-    uint64_t sum = 0;
+    uint64_t said[WORDS], sum = 0;
     for (size_t i = 0; i < words->n; i++)
-        if (is_mixed(&words->field[i]))
-            sum += word_mark(words, i);
+        said[i] = is_tag(&words->field[i]) && words->kind[i] != LETTERS
+                      ? LETTERS + 1 + (words->word[i] & 0xff)
+                      : words->kind[i];
+    for (hx_eidx e = words->first; e < words->end; e++) {
+        size_t i = word_of(fields, e);
+        if (words->kind[i] == POINTER && telling_target(&words->field[i], target_group(fields, e)))
+            said[i] = hx_pair_key(1, target_group(fields, e));
+    }
+    for (size_t i = 0; i < words->n; i++) {
+        mark[i] = is_mixed(&words->field[i]) ? hx_hash(i + 3, said[i] + 1) : 0;
+        sum += mark[i];
+    }
     return sum;
 }
 
-static uint64_t class_key(const struct fields *fields, const struct words *words, uint64_t variant,
-                          size_t i)
+static hx_error *add_class(struct fields *fields, uint64_t key)
 {
-    if (is_mixed(&words->field[i]))
-        variant -= word_mark(words, i);
-    return hx_hash(hx_hash((uint64_t)(words->group - fields->groups.v), i), variant);
+    uint32_t *class;
+    HX_TRY(hx_pairs_at(&fields->class_by_key, key, &class));
+    if (*class == HX_NO_PAIR) {
+        *class = (uint32_t)fields->classes.n;
+        HX_NEED(hx_vec_push(&fields->classes, ((struct class){0})));
+    }
+    HX_NEED(hx_vec_push(&fields->class_of, *class));
+    return NULL;
 }
 
-/* Does a field of a group have to be looked at by class? */
-static bool is_suspicious(const struct field *field, bool last)
+static hx_error *find_variant_classes(struct fields *fields, const struct words *words,
+                                      uint32_t *ret)
 {
-    uint64_t all = (uint64_t)field->zero + field->pointer + field->value + field->text;
-    return field->pointer &&
-           (field->value || field->text || part_below(field->pointer, all, last ? 50 : 25));
+    uint64_t mark[WORDS], variant = find_variant(fields, words, mark);
+    uint64_t group = (uint64_t)(words->group - fields->groups.v), key = hx_hash(group + 1, variant);
+    uint32_t *first;
+    *ret = fields->last_variant;
+    if (key == fields->last_key)
+        return NULL;
+    HX_TRY(hx_pairs_at(&fields->variant_by_key, key, &first));
+    if (*first == HX_NO_PAIR && words->group->variants < VARIANTS) {
+        words->group->variants++;
+        *first = (uint32_t)fields->class_of.n;
+        for (size_t i = 0; i < words->n; i++)
+            HX_TRY(add_class(fields, hx_hash(hx_hash(group, i), variant - mark[i])));
+    } else if (*first == HX_NO_PAIR) {
+        *first = HX_NO_PAIR - 1; /* too many of them */
+    }
+    *ret = fields->last_variant = *first;
+    fields->last_key = key;
+    return NULL;
 }
+
+/* The class of the first of the words; NULL: it is not looked at. */
+static const uint32_t *classes_of(struct fields *fields, const struct words *words)
+{
+    uint32_t variant;
+    hx_error *err = find_variant_classes(fields, words, &variant);
+    fields->failed |= err != NULL;
+    hx_error_free(err);
+    return err || variant == HX_NO_PAIR - 1 ? NULL : fields->class_of.v + variant;
+}
+
+/* --- counting ----------------------------------------------------------------------------- */
+
+/* What has many edges is taken to have this one, too. */
+static bool points_back(const struct hx_graph *graph, hx_obj from, hx_obj to)
+{
+    hx_eidx e = graph->fwd[from], end = graph->fwd[from + 1];
+    if (end - e > WORDS)
+        return true;
+    while (e < end && hx_edge_target(graph->edge[e]) != to)
+        e++;
+    return e < end;
+}
+
+static uint64_t place_of(const struct fields *fields, hx_eidx e, uint64_t value)
+{
+    hx_obj target = hx_edge_target(fields->graph->edge[e]);
+    return hx_pair_key(fields->group_of[target], (uint32_t)(value - fields->graph->addr[target]));
+}
+
+static void count_class(struct fields *fields, hx_obj object, struct words *words)
+{
+    (void)object;
+    const uint32_t *class_of = classes_of(fields, words);
+    for (size_t i = 0; class_of && i < words->n; i++) {
+        struct class *class = &fields->classes.v[class_of[i]];
+        class->zero += words->kind[i] == ZERO;
+        class->pointer += words->kind[i] == POINTER;
+        class->value += words->kind[i] == VALUE;
+        class->text += words->kind[i] == LETTERS;
+    }
+    for (hx_eidx e = words->first; class_of && e < words->end; e++) {
+        size_t i = word_of(fields, e);
+        struct class *class = &fields->classes.v[class_of[i]];
+        if (words->kind[i] != POINTER)
+            continue;
+        if (class->votes == 0)
+            class->target = target_group(fields, e);
+        class->votes += class->target == target_group(fields, e) ? 1 : -1;
+        if (hx_edge_kind_of(fields->graph->edge[e]) == HX_EDGE_INTERIOR) {
+            uint64_t place = place_of(fields, e, words->word[i]);
+            class->interior++;
+            if (class->place_votes == 0)
+                class->place = place;
+            class->place_votes += class->place == place ? 1 : -1;
+        }
+    }
+}
+
+/* The candidates of the votes, counted. */
+static void count_targets(struct fields *fields, hx_obj object, struct words *words)
+{
+    const uint32_t *class_of = classes_of(fields, words);
+    for (hx_eidx e = words->first; class_of && e < words->end; e++) {
+        hx_obj target = hx_edge_target(fields->graph->edge[e]);
+        size_t i = word_of(fields, e);
+        struct class *class = &fields->classes.v[class_of[i]];
+        if (words->kind[i] != POINTER)
+            continue;
+        class->to_target += target_group(fields, e) == class->target;
+        struct target *to = telling_target(&words->field[i], target_group(fields, e));
+        if (to && target != object && to->links < SAMPLES) {
+            to->links++;
+            to->answered += points_back(fields->graph, target, object);
+        }
+        if (hx_edge_kind_of(fields->graph->edge[e]) == HX_EDGE_INTERIOR)
+            class->to_place += class->place == place_of(fields, e, words->word[i]);
+    }
+}
+
+/* --- judging ------------------------------------------------------------------------------ */
 
 static bool is_slack(const struct words *words, size_t i)
 {
     return i + 1 == words->n && words->n < WORDS && words->n % 2 == 1;
 }
 
-static void find_suspicious(struct fields *fields)
+/* By what the words of the class are. */
+static enum hx_rule judge_kind(const struct class *class, bool first, bool slack)
 {
-    for (size_t g = 0; g < fields->groups.n; g++) {
-        struct group *group = &fields->groups.v[g];
-        for (size_t i = 0; i < group->n_words && group->objects >= ALIKE; i++)
-            group->suspicious |=
-                is_suspicious(&fields->fields.v[group->first_field + i], i + 1 == group->n_words);
-    }
-}
-
-/* The group that a word points to. */
-static uint32_t target_group(const struct fields *fields, const struct words *words, size_t i)
-{
-    const hx_edge *edge = fields->graph->edge;
-    hx_eidx e = words->first;
-    while (hx_edge_offset(edge[e]) != i * HX_WORD)
-        e++;
-    return fields->group_of[hx_edge_target(edge[e])];
-}
-
-static void count_class(struct fields *fields, hx_obj object, struct words *words)
-{
-    (void)object;
-    if (!words->group->suspicious)
-        return;
-    uint64_t variant = variant_of(words);
-    for (size_t i = 0; i < words->n; i++) {
-        uint32_t *number;
-        if (!is_suspicious(&words->field[i], i + 1 == words->n))
-            continue;
-        hx_error *err =
-            hx_pairs_at(&fields->class_by_key, class_key(fields, words, variant, i), &number);
-        if (!err && *number == HX_NO_PAIR) {
-            *number = (uint32_t)fields->classes.n;
-            err = hx_vec_push(&fields->classes, ((struct class){0})) ? NULL : hx_error_nomem();
-        }
-        if (err) {
-            hx_error_free(err);
-            fields->failed = true;
-            return;
-        }
-        struct class *class = &fields->classes.v[*number];
-        class->zero += words->kind[i] == ZERO;
-        class->pointer += words->kind[i] == POINTER;
-        class->value += words->kind[i] == VALUE;
-        class->text += words->kind[i] == LETTERS;
-        if (words->kind[i] == POINTER)
-            vote(&class->target, &class->votes, target_group(fields, words, i));
-    }
-}
-
-/* --- judging ------------------------------------------------------------------------------ */
-
-static enum hx_rule judge_class(const struct fields *fields, const struct words *words,
-                                uint64_t variant, size_t i)
-{
-    uint32_t number = hx_pairs_find(&fields->class_by_key, class_key(fields, words, variant, i));
-    if (number == HX_NO_PAIR)
-        return HX_RULE_NONE;
-    const struct class *class = &fields->classes.v[number];
     /* what begins with text is text, and no struct like those that begin with a pointer */
-    uint64_t values = (uint64_t) class->value + (i ? class->text : 0);
+    uint64_t values = (uint64_t) class->value + (first ? 0 : class->text);
     uint64_t all = class->zero + class->pointer + values;
     if (all < ALIKE)
         return HX_RULE_NONE;
-    if (is_slack(words, i) && part_below(class->pointer, all, AT_END))
+    if (slack && part_below(class->pointer, all, AT_END))
         return HX_RULE_slack;
     if (part_below(class->pointer, class->pointer + values, VALUES))
         return class->pointer >= ALIKE &&
@@ -430,34 +466,31 @@ static enum hx_rule judge_class(const struct fields *fields, const struct words 
     return part_below(class->pointer, all, HARDLY) ? HX_RULE_few : HX_RULE_NONE;
 }
 
-static enum hx_rule judge_target(const struct fields *fields, hx_obj object, hx_eidx e,
-                                 const struct field *field)
+static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_eidx e,
+                               struct field *field, const struct class *class, bool slack)
 {
     hx_obj target = hx_edge_target(fields->graph->edge[e]);
-    uint32_t group = fields->group_of[target];
-    if (field->links >= ALIKE && group == field->target && target != object &&
-        !part_below(field->answered, field->links, ANSWERED) &&
-        !points_back(fields->graph, target, object))
-        return HX_RULE_unanswered;
-    if (field->pointer >= ALIKE && group != field->target &&
-        !part_below(field->to_target, field->pointer, MOSTLY))
-        return HX_RULE_target;
-    return HX_RULE_NONE;
+    bool usual = target_group(fields, e) == class->target;
+    const struct target *to = telling_target(field, target_group(fields, e));
+    if (to && to->links >= ALIKE && target != object &&
+        !part_below(to->answered, to->links, ANSWERED))
+        return points_back(fields->graph, target, object) ? HX_RULE_NONE : HX_RULE_unanswered;
+    enum hx_rule rule = judge_kind(class, word_of(fields, e) == 0, slack);
+    if (rule == HX_RULE_NONE && class->pointer >= ALIKE && !usual &&
+        !part_below(class->to_target, class->pointer, MOSTLY))
+        rule = HX_RULE_target;
+    return rule;
 }
 
 static void judge_object(struct fields *fields, hx_obj object, struct words *words)
 {
-    uint64_t variant = words->group->suspicious ? variant_of(words) : 0;
-    for (hx_eidx e = words->first; e < words->end; e++) {
-        uint64_t i = hx_edge_offset(fields->graph->edge[e]) / HX_WORD;
-        struct field *field = &words->field[i];
+    const uint32_t *class_of = classes_of(fields, words);
+    for (hx_eidx e = words->first; class_of && e < words->end; e++) {
+        size_t i = word_of(fields, e);
         if (words->kind[i] != POINTER)
             continue;
-        enum hx_rule rule = HX_RULE_NONE;
-        if (is_suspicious(field, i + 1 == words->n))
-            rule = judge_class(fields, words, variant, i);
-        if (rule == HX_RULE_NONE)
-            rule = judge_target(fields, object, e, field);
+        enum hx_rule rule = judge_word(fields, object, e, &words->field[i],
+                                       &fields->classes.v[class_of[i]], is_slack(words, i));
         if (rule != HX_RULE_NONE)
             hx_judge_edge(fields->judge, e, rule);
     }
@@ -468,20 +501,21 @@ static hx_error *judge_fields(struct fields *fields)
     find_modules(fields);
     HX_TRY(find_groups(fields));
     HX_TRY(each_object(fields, count_words));
-    HX_TRY(each_object(fields, count_targets));
-    find_suspicious(fields);
     HX_TRY(each_object(fields, count_class));
+    HX_TRY(each_object(fields, count_targets));
     return each_object(fields, judge_object);
 }
 
 hx_error *hx_judge_fields(const struct hx_judge *judge)
 {
-    struct fields fields = {.judge = judge, .graph = judge->graph};
+    struct fields fields = {.judge = judge, .graph = judge->graph, .last_variant = HX_NO_PAIR};
     hx_error *err = judge_fields(&fields);
     hx_big_free(&fields.group_of_mem);
     hx_vec_free(&fields.groups);
     hx_vec_free(&fields.fields);
     hx_vec_free(&fields.classes);
+    hx_vec_free(&fields.class_of);
+    hx_pairs_free(&fields.variant_by_key);
     hx_pairs_free(&fields.group_by_key);
     hx_pairs_free(&fields.class_by_key);
     hx_pairs_free(&fields.landings);
