@@ -7,7 +7,9 @@ pointers (truth.h there). This compares that with objects, sets and ranks.
   holders.py [TEST...]                 the test
   holders.py --table [PROGRAM...]      figures of these programs, or of all
   holders.py --explain PROGRAM         whose bytes are wrong, with examples and chains
-  holders.py --recorded ...            before either: under the recorder
+  holders.py --truth [PROGRAM...]      does the truth agree with itself? Its pointers alone, followed
+                                       from each root, must lead to what that root is said to hold
+  holders.py --recorded ...            before one of these: under the recorder
 """
 import bisect
 import collections
@@ -34,7 +36,9 @@ RECORDED_SETS_CXX = 5
 FITTED = {
     "audit_server": ("C++",),
     "btrees": ("C",),
+    "containers": ("C++", "_O0", "_libcxx"),
     "event_server": ("C++", "_libcxx", "_stripped"),
+    "interpreter": ("C++", "_libcxx"),
     "iterators": ("C++",),
     "json_dom": ("C++", "_O0", "_libcxx"),
     "kv_store": ("C", "_O0", "_stripped"),
@@ -46,8 +50,8 @@ FITTED = {
 LATER = {}
 PROGRAMS = {**FITTED, **LATER}
 # What every `make check` looks at.
-QUICK = ("btrees", "event_server", "event_server_libcxx", "json_dom", "kv_store", "plain_churn",
-         "sessions_stripped", "threaded_server")
+QUICK = ("btrees", "containers_libcxx", "event_server", "interpreter", "json_dom", "kv_store",
+         "plain_churn", "sessions_stripped", "threaded_server")
 
 
 class Truth:
@@ -263,6 +267,34 @@ class Judgement:
                                 found=100 * (stale[1] + stale[2]) / max(1, sum(stale.values())),
                                 behind=behind)
 
+    def judge_truth(self):
+        """What a root holds by the told pointers, against what it is told to hold."""
+        genuine, first = collections.defaultdict(list), collections.defaultdict(list)
+        for source, offset, target in table_of(self.store, "SELECT source, offset, target FROM edges"):
+            if source + offset in self.truth.genuine:
+                genuine[source].append(target)
+        for address, target in table_of(
+                self.store, "SELECT address, target FROM root_edges WHERE address > 0"):
+            if address in self.truth.genuine:
+                for name in self.truth.names_at(address, 8):
+                    first[name].append(target)
+        for name in sorted({root[0] for root in self.truth.roots}):
+            seen, todo = set(first[name]), list(first[name])
+            while todo:
+                new = set(genuine[todo.pop()]) - seen
+                seen |= new
+                todo += new
+            told = {b for held in (self.truth.owners, self.truth.borrowers)
+                    for b, names in held.items() if name in names}
+            line = f"{self.figures['program']}: {name} leads to {len(seen)} blocks"
+            for what, blocks in (("untold", seen - told), ("not reached", told - seen)):
+                if blocks:
+                    line += f"; {len(blocks)} {what}: " + " ".join(
+                        f"{b:#x} ({self.objects[b][0]})" for b in sorted(blocks)[:3])
+            print(line)
+        if self.truth.unknown:
+            print(f"{self.figures['program']}: {self.truth.unknown} lines of no block")
+
     def explain(self):
         for (owner, said, what), (size, n, address) in sorted(
                 self.wrong.items(), key=lambda item: -item[1][0])[:12]:
@@ -356,6 +388,8 @@ def people(args):
             judgement = Judgement(program, folder, with_recorder)
             if args[0] == "--table":
                 print_row(judgement.figures)
+            elif args[0] == "--truth":
+                judgement.judge_truth()
             else:
                 for name, value in judgement.figures.items():
                     print(f"{name:10} {value:.3f}" if isinstance(value, float) else f"{name:10} {value}")
@@ -365,6 +399,6 @@ def people(args):
 
 
 if __name__ == "__main__":
-    if {"--table", "--explain"} & set(sys.argv):
+    if {"--table", "--truth", "--explain"} & set(sys.argv):
         sys.exit(people(sys.argv[1:]))
     sys.exit(live.main(quick, fitted, later, recorded, nightly=(fitted, later, recorded)))

@@ -367,7 +367,9 @@ static void command(void)
 /* --- the truth ---------------------------------------------------------------------- */
 
 static const char *const table = "g_table";
-static const struct truth_holders of_entries = {{"g_table"}, {"g_order", "g_expires"}};
+/* The first of a bucket by which it is entered from elsewhere leads to the rest of it. */
+static const struct truth_holders of_entries[] = {
+    {{"g_table"}, {NULL}}, {{"g_table"}, {"g_expires"}}, {{"g_table"}, {"g_expires", "g_order"}}};
 static const struct truth_holders of_expiries = {{"g_expires"}, {NULL}};
 static const struct truth_holders of_scores = {{"g_scores"}, {NULL}};
 
@@ -379,13 +381,13 @@ static void tell_block(const void *at, const struct truth_holders *by)
     truth_words(block);
 }
 
-static void tell_entry(struct entry *const *at)
+static void tell_entry(struct entry *const *at, const struct truth_holders *by)
 {
     const struct entry *entry = *at;
-    tell_block(at, &of_entries);
+    tell_block(at, by);
     truth_word(&entry->next);
-    tell_block(&entry->key, &of_entries);
-    tell_block(&entry->value, &of_entries);
+    tell_block(&entry->key, by);
+    tell_block(&entry->value, by);
     if (entry->in_order) {
         truth_word(&entry->newer);
         truth_word(&entry->older);
@@ -395,9 +397,9 @@ static void tell_entry(struct entry *const *at)
     const struct list *list = entry->value;
     truth_word(&list->tail);
     for (struct item *const *item = &list->head; *item; item = &(*item)->next) {
-        tell_block(item, &of_entries);
+        tell_block(item, by);
         truth_word(&(*item)->previous);
-        tell_block(&(*item)->value, &of_entries);
+        tell_block(&(*item)->value, by);
     }
 }
 
@@ -411,9 +413,16 @@ static void tell(void *of)
     truth_word(&g_table.bucket);
     truth_owns(g_table.bucket, table);
     truth_words(g_table.bucket);
-    for (size_t i = 0; i < g_table.size; i++)
-        for (struct entry *const *at = &g_table.bucket[i]; *at; at = &(*at)->next)
-            tell_entry(at);
+    for (size_t i = 0; i < g_table.size; i++) {
+        int entered = 0;
+        for (struct entry *const *at = &g_table.bucket[i]; *at; at = &(*at)->next) {
+            if ((*at)->in_order)
+                entered = 2;
+            else if (entered == 0 && *expiry_find(*at))
+                entered = 1;
+            tell_entry(at, &of_entries[entered]);
+        }
+    }
     truth_word(&g_order.newest);
     truth_word(&g_order.oldest);
     tell_block(&g_expires.bucket, &of_expiries);

@@ -236,6 +236,18 @@ static void tell_buffers(struct buffer *const *at, const char *root)
     }
 }
 
+static void tell_hosts(struct host *const *at, const char *root, int owns)
+{
+    for (; *at; at = &(*at)->next) {
+        (owns ? truth_owns : truth_borrows)(*at, root);
+        (owns ? truth_owns : truth_borrows)((*at)->name, root);
+        truth_words(*at);
+        truth_words((*at)->name);
+        truth_word(at);
+        truth_word(&(*at)->name);
+    }
+}
+
 static void tell_request(struct request *const *at, const char *root)
 {
     const struct request *request = *at;
@@ -243,7 +255,7 @@ static void tell_request(struct request *const *at, const char *root)
     truth_owns(request, root);
     truth_words(request);
     truth_word(&request->connection);
-    truth_word(&request->host);
+    tell_hosts(&request->host, root, 0);
     truth_word(&request->line);
     truth_owns(request->line, root);
     truth_words(request->line);
@@ -256,16 +268,6 @@ static void tell_request(struct request *const *at, const char *root)
     truth_word(&request->body_end);
 }
 
-static void tell_host(const struct host *host, const char *root, int owns)
-{
-    (owns ? truth_owns : truth_borrows)(host, root);
-    (owns ? truth_owns : truth_borrows)(host->name, root);
-    truth_words(host);
-    truth_words(host->name);
-    truth_word(&host->next);
-    truth_word(&host->name);
-}
-
 static void tell(void *of)
 {
     (void)of;
@@ -275,11 +277,7 @@ static void tell(void *of)
     TRUTH_ROOT(g_free_buffers);
     TRUTH_ROOT(g_log);
     for (int i = 0; i < HOSTS; i++)
-        for (struct host **at = &g_hosts[i]; *at; at = &(*at)->next) {
-            truth_word(at);
-            tell_host(*at, "g_hosts", 1);
-            tell_host(*at, "g_connections", 0);
-        }
+        tell_hosts(&g_hosts[i], "g_hosts", 1);
     for (int i = 0; i < SLOTS; i++) {
         struct connection *connection = g_connections[i];
         if (!connection)

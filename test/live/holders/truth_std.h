@@ -5,9 +5,9 @@
 //
 //   void tell(const truth_holders &by) const { truth_tell(by, name, items, next); }
 //
-// that names every member in which a pointer may be. Of a raw pointer or a weak_ptr only the
-// word is told: who borrows what it leads to is told by the program,
-// truth_tell_at(by, item), after its owner. No cycles of shared_ptr.
+// that names every member in which a pointer may be. Of a raw pointer, a string_view or a weak_ptr
+// only the word is told: who borrows what it leads to is told by the program, truth_tell_at(by,
+// item), after its owner. No cycles of shared_ptr.
 #ifndef HX_TEST_HOLDERS_TRUTH_STD_H
 #define HX_TEST_HOLDERS_TRUTH_STD_H
 
@@ -24,6 +24,7 @@
 #include <set>
 #include <stack>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
@@ -50,7 +51,10 @@ enum { TRUTH_HASH_NODE = 16 };
 #else
 enum { TRUTH_HASH_NODE = 8 };
 #endif
-enum { TRUTH_LIST_NODE = 16, TRUTH_FORWARD_NODE = 8, TRUTH_TREE_NODE = 32 };
+enum { TRUTH_LIST_NODE = 16, TRUTH_FORWARD_NODE = 8 };
+
+template <class T, class = void> inline constexpr bool truth_lends = false;
+template <class T> inline constexpr bool truth_lends<T, std::void_t<typename T::truth_lent>> = true;
 
 template <class T> void truth_tell(const T &x, const truth_holders &by);
 
@@ -114,13 +118,16 @@ template <class T> void truth_hash(const T &x, const truth_holders &by)
 template <class T> void truth_tree(const T &x, const truth_holders &by)
 {
 #ifdef _LIBCPP_VERSION
+    // Three links, a colour of one byte, and the value where its alignment lets it begin.
+    constexpr size_t align = alignof(typename T::value_type),
+                     ahead = (25 + align - 1) / align * align;
     truth_word_range(&x, 0, 2); // leftmost, root
     for (const auto &value : x)
-        truth_node(value, TRUTH_TREE_NODE, 0, 3, by);
+        truth_node(value, ahead, 0, 3, by);
 #else
     truth_word_range(&x, 2, 3); // root, leftmost, rightmost
     for (const auto &value : x)
-        truth_node(value, TRUTH_TREE_NODE, 1, 3, by);
+        truth_node(value, 32, 1, 3, by);
 #endif
 }
 
@@ -161,9 +168,12 @@ template <class T> void truth_tell(const T &x, const truth_holders &by)
     static_cast<void>(by);
     if constexpr (truth_tells<T>)
         x.tell(by);
-    else if constexpr (std::is_pointer_v<T>)
+    else if constexpr (std::is_pointer_v<T>) {
         truth_word(&x);
-    else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_empty_v<T>)
+        if constexpr (truth_lends<std::remove_cv_t<std::remove_pointer_t<T>>>)
+            for (const char *const *name = by.owners; *name; name++)
+                truth_tell_at({{}, {*name}}, x);
+    } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || std::is_empty_v<T>)
         return;
     else if constexpr (truth_is<T, std::basic_string>) {
         // libstdc++ has the pointer first, libc++ last; short text lies within.
@@ -173,6 +183,10 @@ template <class T> void truth_tell(const T &x, const truth_holders &by)
                 truth_word(truth_words_of(&x) + i);
         if (data < self || data >= self + sizeof x)
             truth_block(data, by);
+    } else if constexpr (truth_is<T, std::basic_string_view>) {
+        for (size_t i = 0; i < 2; i++)
+            if (truth_words_of(&x)[i] == x.data())
+                truth_word(truth_words_of(&x) + i);
     } else if constexpr (truth_is<T, std::vector>) {
         constexpr bool bits = std::is_same_v<typename T::value_type, bool>;
         truth_word_range(&x, 0, bits ? 1 : 3);
