@@ -72,7 +72,7 @@ static struct host *host_of(unsigned number)
 static struct buffer *buffer_new(size_t size)
 {
     struct buffer *buffer = g_free_buffers;
-    if (buffer && buffer->size >= size)
+    if (buffer && size > 256 && buffer->size >= size)
         g_free_buffers = buffer->next;
     else {
         buffer = malloc(sizeof *buffer + size);
