@@ -250,11 +250,19 @@ class Judgement:
     def judge_words(self):
         genuine, stale, behind = collections.Counter(), collections.Counter(), 0
         rank = "NULL" if "edges.rank" in self.missing else "rank"
+        self.misjudged = collections.defaultdict(lambda: [0, None])  # words: how many, one's block
         for source, offset, of in table_of(self.store, f"SELECT source, offset, {rank} FROM edges"):
             if source + offset in self.truth.genuine:
                 genuine[of] += 1
             elif source in self.truth.whole:
                 stale[of] += 1
+            told = source + offset in self.truth.genuine
+            if (told and of == 2) or (not told and of == 0 and source in self.truth.whole):
+                size = self.objects[source][0]
+                group = self.misjudged["genuine, said to be stray" if told else "stale, said to be firm",
+                                       size, offset if size < 512 else -1]
+                group[0] += 1
+                group[1] = source
             requested = self.objects[source][5]
             behind += of == 0 and requested is not None and offset >= requested
         for address, of in table_of(self.store, f"SELECT address, {rank} FROM root_edges"):
@@ -296,6 +304,10 @@ class Judgement:
             print(f"{self.figures['program']}: {self.truth.unknown} lines of no block")
 
     def explain(self):
+        for (what, size, offset), (n, source) in sorted(
+                self.misjudged.items(), key=lambda item: -item[1][0])[:12]:
+            where = "" if offset < 0 else f" at {offset}"
+            print(f"{n} words{where} of blocks of {size} bytes: {what}; {source:#x}")
         for (owner, said, what), (size, n, address) in sorted(
                 self.wrong.items(), key=lambda item: -item[1][0])[:12]:
             print(f"\n{size} bytes in {n} x {what}: {owner}'s, said: {said[:200]}; {address:#x}")
