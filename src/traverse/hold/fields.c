@@ -13,6 +13,7 @@
 #include "base/lower_bound.h"
 #include "base/pairs.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define WORDS    64   /* of a block that are looked at as fields */
@@ -496,6 +497,27 @@ static void judge_object(struct fields *fields, hx_obj object, struct words *wor
     }
 }
 
+/* --- shapes ------------------------------------------------------------------------------- */
+
+static hx_error *make_shapes(struct fields *fields)
+{
+    struct hx_snapshot *snapshot = fields->judge->snapshot;
+    struct hx_graph *graph = fields->judge->graph;
+    HX_TRY(hx_big_array(graph->shape, graph->n));
+    for (hx_obj i = 0; i < graph->n; i++) {
+        uint32_t group = fields->group_of[i];
+        graph->shape[i] = group < HX_NO_SHAPE ? (uint16_t)group : HX_NO_SHAPE;
+        while (snapshot->shapes.n <= group && snapshot->shapes.n < HX_NO_SHAPE) {
+            struct hx_shape shape = {NULL};
+            if (asprintf(&shape.label, "%llu bytes, %zu", (unsigned long long)graph->size[i],
+                         snapshot->shapes.n) < 0 ||
+                !hx_vec_push(&snapshot->shapes, shape))
+                return hx_error_nomem();
+        }
+    }
+    return NULL;
+}
+
 static hx_error *judge_fields(struct fields *fields)
 {
     find_modules(fields);
@@ -503,7 +525,8 @@ static hx_error *judge_fields(struct fields *fields)
     HX_TRY(each_object(fields, count_words));
     HX_TRY(each_object(fields, count_class));
     HX_TRY(each_object(fields, count_targets));
-    return each_object(fields, judge_object);
+    HX_TRY(each_object(fields, judge_object));
+    return make_shapes(fields);
 }
 
 hx_error *hx_judge_fields(const struct hx_judge *judge)

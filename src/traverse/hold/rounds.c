@@ -1,8 +1,11 @@
 /* rounds.c - breadth first, round by round.
  *
- * Distances of a level are all the same, so that the smallest order of a root wins by an atomic
- * minimum, whatever the order in which workers come to an object. Within a round the search begins
- * at the words that are new in it: those of roots, and those of objects that earlier rounds
+ * A step between two objects of one shape is no distance: a list is as near as its first node, or a
+ * word that points into its middle would take half of it. So a level consists of what steps to
+ * another shape lead to, and of all that these objects reach without leaving their shape. It is
+ * gone through by the order of roots, the smallest first, so that an object is expanded once; among
+ * the objects of one level and root the order of workers does not matter. Within a round the search
+ * begins at the words that are new in it: those of roots, and those of objects that earlier rounds
  * reached, each at the level of its object.
  */
 #include "traverse/hold/rounds.h"
@@ -58,9 +61,9 @@ struct start {
     hx_obj object;
 };
 
-/* What a worker found: objects of the next level, or starts. */
+/* What a worker found: objects of the same level and of the next one, or starts. */
 struct found {
-    HX_VEC(hx_obj) next;
+    HX_VEC(hx_obj) same, next;
     HX_VEC(struct start) starts;
     unsigned later; /* bit for each later round that a word was left to */
     bool failed;
@@ -74,9 +77,11 @@ struct spread {
     const uint32_t *order;
     bool named;
     unsigned threads, round;
-    uint64_t *near;
-    hx_obj *level_object; /* of the level in hand */
+    hx_nearness *near;
+    hx_obj *level_object; /* those whose steps are to be taken: [0, n_level) */
     size_t n_level;
+    hx_nearness level;         /* of them */
+    HX_VEC(struct start) next; /* the level to come, in no order */
     struct hx_big near_mem, level_object_mem;
     uint64_t reached;
     unsigned later;
@@ -84,15 +89,19 @@ struct spread {
     atomic_size_t claimed;
 };
 
-/* True for whoever reaches it first. */
-static inline bool come_nearer(struct spread *spread, hx_obj object, uint64_t near)
+/* What it was before; not smaller than `near`: no worker has brought it so near. */
+static inline hx_nearness come_nearer(const struct spread *spread, hx_obj object, hx_nearness near)
 {
-    uint64_t now = __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED);
-    while (near < now)
-        if (__atomic_compare_exchange_n(&spread->near[object], &now, near, true, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED))
-            return now == UNREACHED;
-    return false;
+    hx_nearness now = __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED);
+    while (near < now && !__atomic_compare_exchange_n(&spread->near[object], &now, near, true,
+                                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    return now;
+}
+
+static inline bool is_same_shape(const struct hx_graph *graph, hx_obj a, hx_obj b)
+{
+    return graph->shape && graph->shape[a] == graph->shape[b] && graph->shape[a] != HX_NO_SHAPE;
 }
 
 /* --- a level ------------------------------------------------------------------------------ */
@@ -116,21 +125,29 @@ static inline void prefetch_level(const struct spread *spread, size_t i, size_t 
     }
 }
 
+static void step_to(struct spread *spread, struct found *found, hx_obj from, hx_obj to)
+{
+    if (is_same_shape(spread->graph, from, to)) {
+        if (come_nearer(spread, to, spread->level) > spread->level)
+            found->failed |= !hx_vec_push(&found->same, to);
+    } else if (come_nearer(spread, to, spread->level + (UINT64_C(1) << 32)) == UNREACHED) {
+        found->failed |= !hx_vec_push(&found->next, to);
+    }
+}
+
 static void spread_objects(struct spread *spread, struct found *found, size_t from, size_t to)
 {
     const struct hx_graph *graph = spread->graph;
     for (size_t i = from; i < to; i++) {
         hx_obj object = spread->level_object[i];
         prefetch_level(spread, i, to);
-        uint64_t near =
-            __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED) + (UINT64_C(1) << 32);
         graph->round[object] = (uint8_t)spread->round;
         for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
             unsigned round = spread->rounds.of[graph->evidence[e]];
             if (round > spread->round)
                 found->later |= 1u << round;
-            else if (round && come_nearer(spread, hx_edge_target(graph->edge[e]), near))
-                found->failed |= !hx_vec_push(&found->next, hx_edge_target(graph->edge[e]));
+            else if (round)
+                step_to(spread, found, object, hx_edge_target(graph->edge[e]));
         }
     }
 }
@@ -146,31 +163,69 @@ static void spread_worker(void *context, unsigned i)
     }
 }
 
-/* From the level in hand to the next one. */
+/* Takes the steps of the objects in hand, and of those that are reached within their shapes. */
+static hx_error *spread_same(struct spread *spread)
+{
+    while (spread->n_level) {
+        unsigned workers = spread->n_level < BROAD ? 1 : spread->threads;
+        uint64_t before = spread->reached / LOOK;
+        atomic_store(&spread->claimed, 0);
+        if (workers > 1)
+            hx_parallel(workers, spread_worker, spread);
+        else
+            spread_objects(spread, &spread->found[0], 0, spread->n_level);
+        spread->reached += spread->n_level;
+        spread->n_level = 0;
+        for (unsigned i = 0; i < workers; i++) {
+            struct found *found = &spread->found[i];
+            HX_NEED(!found->failed);
+            if (found->same.n)
+                memcpy(spread->level_object + spread->n_level, found->same.v,
+                       found->same.n * sizeof *found->same.v);
+            spread->n_level += found->same.n;
+            found->same.n = 0;
+        }
+        if (spread->reached / LOOK == before)
+            continue;
+        hx_progress_at(spread->progress, "holders", spread->reached, spread->graph->n);
+        if (hx_progress_cancelled(spread->progress))
+            return hx_error_cancelled("holders");
+    }
+    return NULL;
+}
+
+static int compare_starts(const void *a, const void *b)
+{
+    const struct start *x = a, *y = b;
+    if (x->near != y->near)
+        return x->near < y->near ? -1 : 1;
+    return x->object < y->object ? -1 : x->object > y->object;
+}
+
+/* The objects of a level, by the order of their roots. */
 static hx_error *spread_level(struct spread *spread)
 {
-    unsigned workers = spread->n_level < BROAD ? 1 : spread->threads;
-    uint64_t before = spread->reached / LOOK;
-    atomic_store(&spread->claimed, 0);
-    if (workers > 1)
-        hx_parallel(workers, spread_worker, spread);
-    else
-        spread_objects(spread, &spread->found[0], 0, spread->n_level);
-    spread->reached += spread->n_level;
-    spread->n_level = 0;
-    for (unsigned i = 0; i < workers; i++) {
+    for (size_t i = 0; i < spread->next.n; i++)
+        spread->next.v[i].near = spread->near[spread->next.v[i].object];
+    if (spread->next.n)
+        qsort(spread->next.v, spread->next.n, sizeof *spread->next.v, compare_starts);
+    for (size_t i = 0; i < spread->next.n;) {
+        spread->level = spread->next.v[i].near;
+        for (; i < spread->next.n && spread->next.v[i].near == spread->level; i++)
+            if (spread->near[spread->next.v[i].object] == spread->level)
+                spread->level_object[spread->n_level++] = spread->next.v[i].object;
+        HX_TRY(spread_same(spread));
+    }
+    spread->next.n = 0;
+    for (unsigned i = 0; i < spread->threads; i++) {
         struct found *found = &spread->found[i];
-        HX_NEED(!found->failed);
-        if (found->next.n)
-            memcpy(spread->level_object + spread->n_level, found->next.v,
-                   found->next.n * sizeof *found->next.v);
-        spread->n_level += found->next.n;
+        HX_NEED(hx_vec_reserve(&spread->next, spread->next.n + found->next.n));
+        for (size_t k = 0; k < found->next.n; k++)
+            if (!spread->graph->round[found->next.v[k]])
+                spread->next.v[spread->next.n++].object = found->next.v[k];
         found->next.n = 0;
     }
-    if (spread->reached / LOOK == before)
-        return NULL;
-    hx_progress_at(spread->progress, "holders", spread->reached, spread->graph->n);
-    return hx_progress_cancelled(spread->progress) ? hx_error_cancelled("holders") : NULL;
+    return NULL;
 }
 
 /* --- a round ------------------------------------------------------------------------------ */
@@ -216,14 +271,6 @@ static void start_from_objects(void *context, unsigned i)
     }
 }
 
-static int compare_starts(const void *a, const void *b)
-{
-    const struct start *x = a, *y = b;
-    if (x->near != y->near)
-        return x->near < y->near ? -1 : 1;
-    return x->object < y->object ? -1 : x->object > y->object;
-}
-
 /* All starts in one list, the nearest first. */
 static hx_error *gather_starts(struct spread *spread)
 {
@@ -244,12 +291,11 @@ static hx_error *spread_starts(struct spread *spread)
 {
     const struct start *start = spread->found[0].starts.v, *end = start + spread->found[0].starts.n;
     uint64_t level = 0;
-    spread->n_level = 0;
-    while (start < end || spread->n_level) {
-        level = spread->n_level ? level + 1 : start->near >> 32;
+    while (start < end || spread->next.n) {
+        level = spread->next.n ? level + 1 : start->near >> 32;
         for (; start < end && start->near >> 32 <= level; start++)
-            if (come_nearer(spread, start->object, start->near))
-                spread->level_object[spread->n_level++] = start->object;
+            if (come_nearer(spread, start->object, start->near) == UNREACHED)
+                HX_NEED(hx_vec_push(&spread->next, *start));
         HX_TRY(spread_level(spread));
     }
     spread->found[0].starts.n = 0;
@@ -300,9 +346,11 @@ hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_o
     hx_edge_rounds_init(options, snapshot->interior, &spread->rounds);
     hx_error *err = spread_all(spread);
     for (unsigned i = 0; i < spread->threads; i++) {
+        hx_vec_free(&spread->found[i].same);
         hx_vec_free(&spread->found[i].next);
         hx_vec_free(&spread->found[i].starts);
     }
+    hx_vec_free(&spread->next);
     hx_big_free(&spread->level_object_mem);
     if (err || !ret_nearness)
         hx_big_free(&spread->near_mem);
