@@ -32,6 +32,7 @@ enum {
     MOSTLY = 97,   /* pointers to one group, so that the others are the exception */
     ANSWERED = 60, /* links that are answered, so that others are the exception */
     ONE_WAY = 80,  /* pointers of a class to one group: a field of a rare variant */
+    NEARLY = 90,   /* of the pointers of a class: all lead to one group */
     TELLING = 10   /* pointers of a field to one group: that tells variants apart */
 };
 
@@ -44,7 +45,9 @@ struct field {
     struct target {
         uint32_t group, count;
         uint32_t links, answered; /* pointers that were tried; those whose targets point back */
-    } target[TARGETS];            /* the groups that most pointers lead to (Misra and Gries) */
+        uint32_t back;            /* by which word most of these do, by vote */
+        int32_t back_votes;
+    } target[TARGETS]; /* the groups that most pointers lead to (Misra and Gries) */
 };
 
 struct group {
@@ -375,15 +378,34 @@ static const uint32_t *classes_of(struct fields *fields, const struct words *wor
 
 /* --- counting ----------------------------------------------------------------------------- */
 
-/* What has many edges is taken to have this one, too. */
-static bool points_back(const struct hx_graph *graph, hx_obj from, hx_obj to)
+#define NO_WORD UINT32_MAX
+
+/* Boyer and Moore: whom most vote for is the candidate in the end. */
+static void vote(uint32_t *candidate, int32_t *votes, uint32_t value)
+{
+    if (*votes == 0)
+        *candidate = value;
+    *votes += *candidate == value ? 1 : -1;
+}
+
+/* The word of `from` that points to `to`; NO_WORD: none. What has many edges is not searched: 0. */
+static uint32_t word_back(const struct hx_graph *graph, hx_obj from, hx_obj to)
 {
     hx_eidx e = graph->fwd[from], end = graph->fwd[from + 1];
     if (end - e > WORDS)
-        return true;
+        return 0;
     while (e < end && hx_edge_target(graph->edge[e]) != to)
         e++;
-    return e < end;
+    return e < end ? (uint32_t)(hx_edge_offset(graph->edge[e]) / HX_WORD) : NO_WORD;
+}
+
+/* Is that word of the object a pointer? */
+static bool has_pointer_at(const struct hx_graph *graph, hx_obj object, uint32_t word)
+{
+    hx_eidx e = graph->fwd[object], end = graph->fwd[object + 1];
+    while (e < end && hx_edge_offset(graph->edge[e]) < (uint64_t)word * HX_WORD)
+        e++;
+    return e < end && hx_edge_offset(graph->edge[e]) == (uint64_t)word * HX_WORD;
 }
 
 static uint64_t place_of(const struct fields *fields, hx_eidx e, uint64_t value)
@@ -434,8 +456,11 @@ static void count_targets(struct fields *fields, hx_obj object, struct words *wo
         class->to_target += target_group(fields, e) == class->target;
         struct target *to = telling_target(&words->field[i], target_group(fields, e));
         if (to && target != object && to->links < SAMPLES) {
+            uint32_t back = word_back(fields->graph, target, object);
             to->links++;
-            to->answered += points_back(fields->graph, target, object);
+            to->answered += back != NO_WORD;
+            if (back != NO_WORD)
+                vote(&to->back, &to->back_votes, back);
         }
         if (hx_edge_kind_of(fields->graph->edge[e]) == HX_EDGE_INTERIOR)
             class->to_place += class->place == place_of(fields, e, words->word[i]);
@@ -459,7 +484,8 @@ static enum hx_rule judge_kind(const struct class *class, bool first, bool slack
         return HX_RULE_NONE;
     if (slack && part_below(class->pointer, all, AT_END))
         return HX_RULE_slack;
-    if (part_below(class->pointer, class->pointer + values, VALUES))
+    /* the first word is always written */
+    if (!first && part_below(class->pointer, class->pointer + values, VALUES))
         return class->pointer >= ALIKE &&
                        (uint64_t) class->votes * 100 >= (uint64_t) class->pointer * ONE_WAY
                    ? HX_RULE_few
@@ -467,19 +493,33 @@ static enum hx_rule judge_kind(const struct class *class, bool first, bool slack
     return part_below(class->pointer, all, HARDLY) ? HX_RULE_few : HX_RULE_NONE;
 }
 
+/* Do nearly all of these words lead to the next one alike, or are null? */
+static bool is_chain(const struct class *class)
+{
+    return class->pointer >= ALIKE && !part_below(class->to_target, class->pointer, NEARLY) &&
+           !part_below(class->pointer, (uint64_t) class->pointer + class->value + class->text,
+                       NEARLY);
+}
+
 static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_eidx e,
                                struct field *field, const struct class *class, bool slack)
 {
     hx_obj target = hx_edge_target(fields->graph->edge[e]);
     bool usual = target_group(fields, e) == class->target;
+    bool own = target_group(fields, e) == fields->group_of[object];
     const struct target *to = telling_target(field, target_group(fields, e));
     if (to && to->links >= ALIKE && target != object &&
         !part_below(to->answered, to->links, ANSWERED))
-        return points_back(fields->graph, target, object) ? HX_RULE_NONE : HX_RULE_unanswered;
+        return word_back(fields->graph, target, object) != NO_WORD
+                   ? own ? HX_RULE_link : HX_RULE_NONE
+               : has_pointer_at(fields->graph, target, to->back) ? HX_RULE_unanswered
+                                                                 : HX_RULE_NONE;
     enum hx_rule rule = judge_kind(class, word_of(fields, e) == 0, slack);
     if (rule == HX_RULE_NONE && class->pointer >= ALIKE && !usual &&
         !part_below(class->to_target, class->pointer, MOSTLY))
         rule = HX_RULE_target;
+    if (rule == HX_RULE_NONE && own && usual && is_chain(class))
+        rule = HX_RULE_chain;
     return rule;
 }
 

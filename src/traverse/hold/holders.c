@@ -44,6 +44,7 @@ struct work {
     uint32_t *order;               /* of each root */
     uint32_t *holder_of_root;      /* index in holders->holder; 0: none */
     struct hx_edge_rounds rounds;
+    struct hx_structures structures;
     struct hx_big near_mem;
     struct hx_holders *holders;
 };
@@ -110,8 +111,9 @@ static hx_error *find_holders(struct work *work, const struct hx_hold_options *o
     const hx_obj n = snapshot->graph.n;
     HX_TRY(order_roots(work));
     HX_TRY(make_holders(work));
-    HX_TRY(hx_rounds_nearest(snapshot, options, work->order, false, work->threads, work->progress,
-                             &work->near_mem));
+    HX_TRY(hx_structures_find(&snapshot->graph, work->threads, work->progress, &work->structures));
+    HX_TRY(hx_rounds_nearest(snapshot, options, work->order, &work->structures, false,
+                             work->threads, work->progress, &work->near_mem));
     const hx_nearness *near = work->near_mem.base;
     HX_TRY(hx_big_array(holders->of, n));
     for (hx_obj i = 0; i < n; i++)
@@ -139,6 +141,7 @@ hx_error *hx_holders_find(struct hx_snapshot *snapshot, const struct hx_scheme_r
     free(work.order);
     free(work.holder_of_root);
     hx_big_free(&work.near_mem);
+    hx_structures_deinit(&work.structures);
     if (err)
         hx_holders_deinit(&holders);
     else

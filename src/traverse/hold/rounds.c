@@ -1,15 +1,15 @@
 /* rounds.c - breadth first, round by round.
  *
- * A step between two objects of one shape is no distance: a list is as near as its first node, or a
- * word that points into its middle would take half of it. So a level consists of what steps to
- * another shape lead to, and of all that these objects reach without leaving their shape. It is
- * gone through by the order of roots, the smallest first, so that an object is expanded once; among
- * the objects of one level and root the order of workers does not matter. Within a round the search
+ * Distances of a level are all the same, so that the smallest order of a root wins by an atomic
+ * minimum, whatever the order in which workers come to an object. A structure (structures.h) is
+ * given to whoever comes to most of its objects at the first level at which somebody comes to any;
+ * from then on others are turned away, unless nothing else leads there. Within a round the search
  * begins at the words that are new in it: those of roots, and those of objects that earlier rounds
  * reached, each at the level of its object.
  */
 #include "traverse/hold/rounds.h"
 
+#include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/parallel.h"
 
@@ -61,11 +61,18 @@ struct start {
     hx_obj object;
 };
 
-/* What a worker found: objects of the same level and of the next one, or starts. */
+/* Somebody who comes to a structure that nobody has. */
+struct coming {
+    hx_obj structure;
+    uint32_t order;
+};
+
+/* What a worker found: objects of the next level, or starts. */
 struct found {
-    HX_VEC(hx_obj) same, next;
+    HX_VEC(hx_obj) next;
     HX_VEC(struct start) starts;
-    unsigned later; /* bit for each later round that a word was left to */
+    HX_VEC(struct start) away; /* turned away from a structure */
+    unsigned later;            /* bit for each later round that a word was left to */
     bool failed;
 };
 
@@ -78,30 +85,37 @@ struct spread {
     bool named;
     unsigned threads, round;
     hx_nearness *near;
-    hx_obj *level_object; /* those whose steps are to be taken: [0, n_level) */
+    const struct hx_structures *structures; /* NULL: none */
+    uint32_t *holder_1; /* by number of a structure: order of the root that it is given to, + 1 */
+    HX_VEC(struct coming) coming;
+    bool open;            /* all structures are, for those that were turned away */
+    hx_obj *level_object; /* of the level in hand */
     size_t n_level;
-    hx_nearness level;         /* of them */
-    HX_VEC(struct start) next; /* the level to come, in no order */
-    struct hx_big near_mem, level_object_mem;
+    struct hx_big near_mem, level_object_mem, holder_1_mem;
     uint64_t reached;
     unsigned later;
     struct found found[HX_THREADS_MAX];
     atomic_size_t claimed;
 };
 
-/* What it was before; not smaller than `near`: no worker has brought it so near. */
-static inline hx_nearness come_nearer(const struct spread *spread, hx_obj object, hx_nearness near)
+/* True for whoever reaches it first. */
+static inline bool come_nearer(struct spread *spread, hx_obj object, uint64_t near)
 {
-    hx_nearness now = __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED);
-    while (near < now && !__atomic_compare_exchange_n(&spread->near[object], &now, near, true,
-                                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        ;
-    return now;
+    uint64_t now = __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED);
+    while (near < now)
+        if (__atomic_compare_exchange_n(&spread->near[object], &now, near, true, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED))
+            return now == UNREACHED;
+    return false;
 }
 
-static inline bool is_same_shape(const struct hx_graph *graph, hx_obj a, hx_obj b)
+/* Is the object part of a structure that another root has? */
+static inline bool is_anothers(const struct spread *spread, hx_obj object, hx_nearness near)
 {
-    return graph->shape && graph->shape[a] == graph->shape[b] && graph->shape[a] != HX_NO_SHAPE;
+    if (!spread->structures || spread->open)
+        return false;
+    uint32_t holder_1 = spread->holder_1[spread->structures->of[object]];
+    return holder_1 && holder_1 != (uint32_t)near + 1;
 }
 
 /* --- a level ------------------------------------------------------------------------------ */
@@ -125,13 +139,14 @@ static inline void prefetch_level(const struct spread *spread, size_t i, size_t 
     }
 }
 
-static void step_to(struct spread *spread, struct found *found, hx_obj from, hx_obj to)
+static inline void step_to(struct spread *spread, struct found *found, hx_obj object,
+                           hx_nearness near)
 {
-    if (is_same_shape(spread->graph, from, to)) {
-        if (come_nearer(spread, to, spread->level) > spread->level)
-            found->failed |= !hx_vec_push(&found->same, to);
-    } else if (come_nearer(spread, to, spread->level + (UINT64_C(1) << 32)) == UNREACHED) {
-        found->failed |= !hx_vec_push(&found->next, to);
+    if (is_anothers(spread, object, near)) {
+        if (!spread->graph->round[object])
+            found->failed |= !hx_vec_push(&found->away, ((struct start){near, object}));
+    } else if (come_nearer(spread, object, near)) {
+        found->failed |= !hx_vec_push(&found->next, object);
     }
 }
 
@@ -141,13 +156,15 @@ static void spread_objects(struct spread *spread, struct found *found, size_t fr
     for (size_t i = from; i < to; i++) {
         hx_obj object = spread->level_object[i];
         prefetch_level(spread, i, to);
+        uint64_t near =
+            __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED) + (UINT64_C(1) << 32);
         graph->round[object] = (uint8_t)spread->round;
         for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
             unsigned round = spread->rounds.of[graph->evidence[e]];
             if (round > spread->round)
                 found->later |= 1u << round;
             else if (round)
-                step_to(spread, found, object, hx_edge_target(graph->edge[e]));
+                step_to(spread, found, hx_edge_target(graph->edge[e]), near);
         }
     }
 }
@@ -163,69 +180,89 @@ static void spread_worker(void *context, unsigned i)
     }
 }
 
-/* Takes the steps of the objects in hand, and of those that are reached within their shapes. */
-static hx_error *spread_same(struct spread *spread)
+static int compare_coming(const void *a, const void *b)
 {
-    while (spread->n_level) {
-        unsigned workers = spread->n_level < BROAD ? 1 : spread->threads;
-        uint64_t before = spread->reached / LOOK;
-        atomic_store(&spread->claimed, 0);
-        if (workers > 1)
-            hx_parallel(workers, spread_worker, spread);
-        else
-            spread_objects(spread, &spread->found[0], 0, spread->n_level);
-        spread->reached += spread->n_level;
-        spread->n_level = 0;
-        for (unsigned i = 0; i < workers; i++) {
-            struct found *found = &spread->found[i];
-            HX_NEED(!found->failed);
-            if (found->same.n)
-                memcpy(spread->level_object + spread->n_level, found->same.v,
-                       found->same.n * sizeof *found->same.v);
-            spread->n_level += found->same.n;
-            found->same.n = 0;
+    const struct coming *x = a, *y = b;
+    if (x->structure != y->structure)
+        return x->structure < y->structure ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* Gives structures to those who come to most of their objects, or, of two equal ones, to the first.
+ */
+static void give_structures(struct spread *spread)
+{
+    const struct coming *all = spread->coming.v;
+    const size_t n = spread->coming.n;
+    size_t most = 0, end;
+    if (n)
+        qsort(spread->coming.v, n, sizeof *all, compare_coming);
+    for (size_t i = 0; i < n; i = end) {
+        for (end = i + 1; end < n && compare_coming(&all[i], &all[end]) == 0; end++)
+            ;
+        uint32_t *holder_1 = &spread->holder_1[all[i].structure];
+        if (!*holder_1 || end - i > most) {
+            most = end - i;
+            *holder_1 = all[i].order + 1;
         }
-        if (spread->reached / LOOK == before)
-            continue;
-        hx_progress_at(spread->progress, "holders", spread->reached, spread->graph->n);
-        if (hx_progress_cancelled(spread->progress))
-            return hx_error_cancelled("holders");
     }
+    spread->coming.n = 0;
+}
+
+/* Before the steps of a level: who comes to a structure that nobody has gets all of it. */
+static hx_error *enter_structures(struct spread *spread)
+{
+    size_t kept = 0;
+    if (!spread->structures || spread->open)
+        return NULL;
+    for (size_t i = 0; i < spread->n_level; i++) {
+        hx_obj object = spread->level_object[i], structure = spread->structures->of[object];
+        if (spread->holder_1[structure] || hx_bit(spread->structures->tail, object))
+            continue;
+        struct coming coming = {structure, (uint32_t)spread->near[object]};
+        HX_NEED(hx_vec_push(&spread->coming, coming));
+    }
+    give_structures(spread);
+    for (size_t i = 0; i < spread->n_level; i++) {
+        hx_obj object = spread->level_object[i];
+        hx_nearness near = spread->near[object];
+        if (!is_anothers(spread, object, near)) {
+            spread->level_object[kept++] = object;
+            continue;
+        }
+        spread->near[object] = UNREACHED;
+        HX_NEED(hx_vec_push(&spread->found[0].away, ((struct start){near, object})));
+    }
+    spread->n_level = kept;
     return NULL;
 }
 
-static int compare_starts(const void *a, const void *b)
-{
-    const struct start *x = a, *y = b;
-    if (x->near != y->near)
-        return x->near < y->near ? -1 : 1;
-    return x->object < y->object ? -1 : x->object > y->object;
-}
-
-/* The objects of a level, by the order of their roots. */
+/* From the level in hand to the next one. */
 static hx_error *spread_level(struct spread *spread)
 {
-    for (size_t i = 0; i < spread->next.n; i++)
-        spread->next.v[i].near = spread->near[spread->next.v[i].object];
-    if (spread->next.n)
-        qsort(spread->next.v, spread->next.n, sizeof *spread->next.v, compare_starts);
-    for (size_t i = 0; i < spread->next.n;) {
-        spread->level = spread->next.v[i].near;
-        for (; i < spread->next.n && spread->next.v[i].near == spread->level; i++)
-            if (spread->near[spread->next.v[i].object] == spread->level)
-                spread->level_object[spread->n_level++] = spread->next.v[i].object;
-        HX_TRY(spread_same(spread));
-    }
-    spread->next.n = 0;
-    for (unsigned i = 0; i < spread->threads; i++) {
+    HX_TRY(enter_structures(spread));
+    unsigned workers = spread->n_level < BROAD ? 1 : spread->threads;
+    uint64_t before = spread->reached / LOOK;
+    atomic_store(&spread->claimed, 0);
+    if (workers > 1)
+        hx_parallel(workers, spread_worker, spread);
+    else
+        spread_objects(spread, &spread->found[0], 0, spread->n_level);
+    spread->reached += spread->n_level;
+    spread->n_level = 0;
+    for (unsigned i = 0; i < workers; i++) {
         struct found *found = &spread->found[i];
-        HX_NEED(hx_vec_reserve(&spread->next, spread->next.n + found->next.n));
-        for (size_t k = 0; k < found->next.n; k++)
-            if (!spread->graph->round[found->next.v[k]])
-                spread->next.v[spread->next.n++].object = found->next.v[k];
+        HX_NEED(!found->failed);
+        if (found->next.n)
+            memcpy(spread->level_object + spread->n_level, found->next.v,
+                   found->next.n * sizeof *found->next.v);
+        spread->n_level += found->next.n;
         found->next.n = 0;
     }
-    return NULL;
+    if (spread->reached / LOOK == before)
+        return NULL;
+    hx_progress_at(spread->progress, "holders", spread->reached, spread->graph->n);
+    return hx_progress_cancelled(spread->progress) ? hx_error_cancelled("holders") : NULL;
 }
 
 /* --- a round ------------------------------------------------------------------------------ */
@@ -271,6 +308,14 @@ static void start_from_objects(void *context, unsigned i)
     }
 }
 
+static int compare_starts(const void *a, const void *b)
+{
+    const struct start *x = a, *y = b;
+    if (x->near != y->near)
+        return x->near < y->near ? -1 : 1;
+    return x->object < y->object ? -1 : x->object > y->object;
+}
+
 /* All starts in one list, the nearest first. */
 static hx_error *gather_starts(struct spread *spread)
 {
@@ -291,14 +336,33 @@ static hx_error *spread_starts(struct spread *spread)
 {
     const struct start *start = spread->found[0].starts.v, *end = start + spread->found[0].starts.n;
     uint64_t level = 0;
-    while (start < end || spread->next.n) {
-        level = spread->next.n ? level + 1 : start->near >> 32;
+    spread->n_level = 0;
+    while (start < end || spread->n_level) {
+        level = spread->n_level ? level + 1 : start->near >> 32;
         for (; start < end && start->near >> 32 <= level; start++)
-            if (come_nearer(spread, start->object, start->near) == UNREACHED)
-                HX_NEED(hx_vec_push(&spread->next, *start));
+            if (come_nearer(spread, start->object, start->near))
+                spread->level_object[spread->n_level++] = start->object;
         HX_TRY(spread_level(spread));
     }
     spread->found[0].starts.n = 0;
+    return NULL;
+}
+
+/* What was turned away and is not reached otherwise. */
+static hx_error *spread_away(struct spread *spread)
+{
+    struct found *all = &spread->found[0];
+    spread->open = true;
+    for (unsigned i = 0; i < spread->threads; i++) {
+        struct found *found = &spread->found[i];
+        for (size_t k = 0; k < found->away.n; k++)
+            if (!spread->graph->round[found->away.v[k].object])
+                HX_NEED(hx_vec_push(&all->starts, found->away.v[k]));
+        found->away.n = 0;
+    }
+    HX_TRY(gather_starts(spread));
+    HX_TRY(spread_starts(spread));
+    spread->open = false;
     return NULL;
 }
 
@@ -314,7 +378,8 @@ static hx_error *spread_round(struct spread *spread)
             return hx_error_cancelled("holders");
     }
     HX_TRY(gather_starts(spread));
-    return spread_starts(spread);
+    HX_TRY(spread_starts(spread));
+    return spread_away(spread);
 }
 
 static hx_error *spread_all(struct spread *spread)
@@ -325,6 +390,8 @@ static hx_error *spread_all(struct spread *spread)
     memset(spread->graph->round, 0, n);
     HX_TRY(hx_big_array(spread->near, n));
     HX_TRY(hx_big_array(spread->level_object, (size_t)n + 1));
+    if (spread->structures)
+        HX_TRY(hx_big_array(spread->holder_1, n));
     memset(spread->near, 0xff, (size_t)n * sizeof *spread->near);
     for (spread->round = 1; spread->round <= HX_ROUNDS; spread->round++)
         HX_TRY(spread_round(spread));
@@ -332,8 +399,9 @@ static hx_error *spread_all(struct spread *spread)
 }
 
 hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
-                            const uint32_t *order, bool named, unsigned threads,
-                            const struct hx_progress *progress, struct hx_big *ret_nearness)
+                            const uint32_t *order, const struct hx_structures *structures,
+                            bool named, unsigned threads, const struct hx_progress *progress,
+                            struct hx_big *ret_nearness)
 {
     HX_FREE struct spread *spread = calloc(1, sizeof *spread);
     HX_NEED(spread);
@@ -341,16 +409,18 @@ hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_o
     spread->graph = &snapshot->graph;
     spread->progress = progress;
     spread->order = order;
+    spread->structures = structures;
     spread->named = named;
     spread->threads = hx_threads(threads);
     hx_edge_rounds_init(options, snapshot->interior, &spread->rounds);
     hx_error *err = spread_all(spread);
     for (unsigned i = 0; i < spread->threads; i++) {
-        hx_vec_free(&spread->found[i].same);
         hx_vec_free(&spread->found[i].next);
+        hx_vec_free(&spread->found[i].away);
         hx_vec_free(&spread->found[i].starts);
     }
-    hx_vec_free(&spread->next);
+    hx_vec_free(&spread->coming);
+    hx_big_free(&spread->holder_1_mem);
     hx_big_free(&spread->level_object_mem);
     if (err || !ret_nearness)
         hx_big_free(&spread->near_mem);
@@ -362,7 +432,7 @@ hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_o
 hx_error *hx_rounds_find(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
                          bool named, unsigned threads, const struct hx_progress *progress)
 {
-    return hx_rounds_nearest(snapshot, options, NULL, named, threads, progress, NULL);
+    return hx_rounds_nearest(snapshot, options, NULL, NULL, named, threads, progress, NULL);
 }
 
 /* --- which edges remain ------------------------------------------------------------------- */

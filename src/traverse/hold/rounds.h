@@ -11,6 +11,7 @@
 
 #include "base/progress.h"
 #include "traverse/hold/rules.h"
+#include "traverse/hold/structures.h"
 
 enum { HX_ROUNDS = 4 };
 
@@ -33,8 +34,9 @@ typedef uint64_t hx_nearness;
  * each root. Needs and their evidence. `named`: edges of named roots count, in round 1 (for bins);
  * else they do not. */
 hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
-                            const uint32_t *order, bool named, unsigned threads,
-                            const struct hx_progress *progress, struct hx_big *ret_nearness);
+                            const uint32_t *order, const struct hx_structures *structures,
+                            bool named, unsigned threads, const struct hx_progress *progress,
+                            struct hx_big *ret_nearness);
 /* graph.round alone. */
 hx_error *hx_rounds_find(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
                          bool named, unsigned threads, const struct hx_progress *progress);
