@@ -45,9 +45,7 @@ struct field {
     struct target {
         uint32_t group, count;
         uint32_t links, answered; /* pointers that were tried; those whose targets point back */
-        uint32_t back;            /* by which word most of these do, by vote */
-        int32_t back_votes;
-    } target[TARGETS]; /* the groups that most pointers lead to (Misra and Gries) */
+    } target[TARGETS];            /* the groups that most pointers lead to (Misra and Gries) */
 };
 
 struct group {
@@ -63,9 +61,11 @@ struct class
     uint32_t zero, pointer, value, text;
     uint32_t target; /* the group that most pointers lead to, by Boyer and Moore's vote */
     int32_t votes;
-    uint32_t to_target; /* how many do */
-    uint32_t interior;  /* plain interior pointers */
-    uint64_t place;     /* where most of these lead to: group and offset, by vote */
+    uint32_t to_target;       /* how many do */
+    uint32_t to_nodes;        /* of the pointers, those to blocks that have pointers themselves */
+    uint32_t links, answered; /* as in struct target */
+    uint32_t interior;        /* plain interior pointers */
+    uint64_t place;           /* where most of these lead to: group and offset, by vote */
     int32_t place_votes;
     uint32_t to_place;
 };
@@ -378,34 +378,15 @@ static const uint32_t *classes_of(struct fields *fields, const struct words *wor
 
 /* --- counting ----------------------------------------------------------------------------- */
 
-#define NO_WORD UINT32_MAX
-
-/* Boyer and Moore: whom most vote for is the candidate in the end. */
-static void vote(uint32_t *candidate, int32_t *votes, uint32_t value)
-{
-    if (*votes == 0)
-        *candidate = value;
-    *votes += *candidate == value ? 1 : -1;
-}
-
-/* The word of `from` that points to `to`; NO_WORD: none. What has many edges is not searched: 0. */
-static uint32_t word_back(const struct hx_graph *graph, hx_obj from, hx_obj to)
+/* What has many edges is taken to have this one, too. */
+static bool points_back(const struct hx_graph *graph, hx_obj from, hx_obj to)
 {
     hx_eidx e = graph->fwd[from], end = graph->fwd[from + 1];
     if (end - e > WORDS)
-        return 0;
+        return true;
     while (e < end && hx_edge_target(graph->edge[e]) != to)
         e++;
-    return e < end ? (uint32_t)(hx_edge_offset(graph->edge[e]) / HX_WORD) : NO_WORD;
-}
-
-/* Is that word of the object a pointer? */
-static bool has_pointer_at(const struct hx_graph *graph, hx_obj object, uint32_t word)
-{
-    hx_eidx e = graph->fwd[object], end = graph->fwd[object + 1];
-    while (e < end && hx_edge_offset(graph->edge[e]) < (uint64_t)word * HX_WORD)
-        e++;
-    return e < end && hx_edge_offset(graph->edge[e]) == (uint64_t)word * HX_WORD;
+    return e < end;
 }
 
 static uint64_t place_of(const struct fields *fields, hx_eidx e, uint64_t value)
@@ -454,13 +435,14 @@ static void count_targets(struct fields *fields, hx_obj object, struct words *wo
         if (words->kind[i] != POINTER)
             continue;
         class->to_target += target_group(fields, e) == class->target;
+        class->to_nodes += fields->graph->fwd[target] != fields->graph->fwd[target + 1];
         struct target *to = telling_target(&words->field[i], target_group(fields, e));
         if (to && target != object && to->links < SAMPLES) {
-            uint32_t back = word_back(fields->graph, target, object);
+            bool back = points_back(fields->graph, target, object);
             to->links++;
-            to->answered += back != NO_WORD;
-            if (back != NO_WORD)
-                vote(&to->back, &to->back_votes, back);
+            to->answered += back;
+            class->links++;
+            class->answered += back;
         }
         if (hx_edge_kind_of(fields->graph->edge[e]) == HX_EDGE_INTERIOR)
             class->to_place += class->place == place_of(fields, e, words->word[i]);
@@ -493,6 +475,11 @@ static enum hx_rule judge_kind(const struct class *class, bool first, bool slack
     return part_below(class->pointer, all, HARDLY) ? HX_RULE_few : HX_RULE_NONE;
 }
 
+static bool is_answered(uint32_t links, uint32_t answered)
+{
+    return links >= ALIKE && !part_below(answered, links, ANSWERED);
+}
+
 /* Do nearly all of these words lead to the next one alike, or are null? */
 static bool is_chain(const struct class *class)
 {
@@ -508,12 +495,11 @@ static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_ei
     bool usual = target_group(fields, e) == class->target;
     bool own = target_group(fields, e) == fields->group_of[object];
     const struct target *to = telling_target(field, target_group(fields, e));
-    if (to && to->links >= ALIKE && target != object &&
-        !part_below(to->answered, to->links, ANSWERED))
-        return word_back(fields->graph, target, object) != NO_WORD
-                   ? own ? HX_RULE_link : HX_RULE_NONE
-               : has_pointer_at(fields->graph, target, to->back) ? HX_RULE_unanswered
-                                                                 : HX_RULE_NONE;
+    if (to && target != object &&
+        (is_answered(to->links, to->answered) || is_answered(class->links, class->answered)))
+        return points_back(fields->graph, target, object)        ? own ? HX_RULE_link : HX_RULE_NONE
+               : part_below(class->to_nodes, class->pointer, 50) ? HX_RULE_NONE
+                                                                 : HX_RULE_unanswered;
     enum hx_rule rule = judge_kind(class, word_of(fields, e) == 0, slack);
     if (rule == HX_RULE_NONE && class->pointer >= ALIKE && !usual &&
         !part_below(class->to_target, class->pointer, MOSTLY))
