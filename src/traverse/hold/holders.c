@@ -2,6 +2,7 @@
 #include "traverse/hold/holders.h"
 
 #include "base/cleanup.h"
+#include "traverse/hold/contests.h"
 #include "traverse/hold/rounds.h"
 
 #include <stdlib.h>
@@ -121,6 +122,13 @@ static hx_error *find_holders(struct work *work, const struct hx_hold_options *o
             snapshot->graph.round[i]
                 ? work->holder_of_root[work->sorted[(uint32_t)near[i]] - snapshot->roots.v]
                 : HX_HOLDER_LOST;
+    struct hx_contest_work contests = {.snapshot = snapshot,
+                                       .rounds = &work->rounds,
+                                       .near = near,
+                                       .holder_of_root = work->holder_of_root,
+                                       .progress = work->progress,
+                                       .holders = holders};
+    HX_TRY(hx_contests_find(&contests));
     sum_holders(work);
     return NULL;
 }
@@ -152,6 +160,7 @@ hx_error *hx_holders_find(struct hx_snapshot *snapshot, const struct hx_scheme_r
 void hx_holders_deinit(struct hx_holders *holders)
 {
     hx_big_free(&holders->of_mem);
+    hx_big_free(&holders->contested_mem);
     free(holders->holder);
     free(holders->contest);
     *holders = (struct hx_holders){0};

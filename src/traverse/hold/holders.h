@@ -31,8 +31,9 @@ struct hx_contest {
 
 /* Invariant: bytes and objects of all holders add up to those of the heap. */
 struct hx_holders {
-    uint32_t *of; /* for each object: index in holder */
-    struct hx_big of_mem;
+    uint32_t *of;        /* for each object: index in holder */
+    uint32_t *contested; /* for each object: another one that reaches it, 0: none */
+    struct hx_big of_mem, contested_mem;
     struct hx_holder *holder;
     size_t n;
     struct hx_contest *contest; /* the largest first */

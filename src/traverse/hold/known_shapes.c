@@ -12,6 +12,8 @@
 #define SSO_BYTES    16
 #define LIBCXX_SSO   22
 #define SLACK        32 /* what is usable is at most so much more than was requested */
+#define LARGE        ((uint64_t)64 << 10)
+#define PAGE         4096
 #define FILE_MAGIC   0xfbad0000u
 #define FILE_WORDS   9 /* flags, and eight pointers into the buffer */
 #define DEQUE_BLOCK  512
@@ -77,10 +79,10 @@ static bool ends_at(const struct hx_judge *judge, uint64_t addr, uint64_t length
     return word && bytes[length] == '\0' && (!length || !memchr(bytes, '\0', length));
 }
 
-/* Does a block of this size hold a request of so many bytes? */
+/* Does a block of this size hold a request of so many bytes? Large ones have pages of their own. */
 static bool fits(uint64_t size, uint64_t request)
 {
-    return request <= size && size - request <= SLACK;
+    return request <= size && size - request <= (size < LARGE ? SLACK : SLACK + PAGE);
 }
 
 /* The string's text is in a block of its own. `half`: word after length and capacity that is dead,
