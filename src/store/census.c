@@ -147,6 +147,7 @@ const struct hx_stored_census hx_stored_censuses[] = {
                     "$other <> $snapshot AND EXISTS (SELECT 1 FROM hx_census a, hx_census b"
                         " WHERE a.snapshot = $other AND b.snapshot = $snapshot"
                         " AND a.scheme IS b.scheme AND a.max_set IS b.max_set"
+                        " AND a.threads_as IS b.threads_as AND a.holders IS b.holders"
                         " AND a.patterns IS b.patterns)",
                     "r.bytes",
                     "(SELECT t.bytes FROM hx_retention t"

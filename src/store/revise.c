@@ -213,7 +213,9 @@ hx_error *hx_store_count_visits(hx_store *store, int64_t number, struct hx_snaps
     if (max_set < 0 || max_set > UINT32_MAX)
         return hx_error_new(HX_E_CORRUPT, store->path, "take it from a backup or make it again",
                             "the store is damaged (limit of sets)");
-    HX_TRY(hx_scheme_apply(analysis->scheme, snapshot, &analysis->options, &rule));
+    struct hx_scheme_options options = analysis->options;
+    HX_TRY(hx_analysed_threads(store->db, store->path, number, &options.threads_as));
+    HX_TRY(hx_scheme_apply(analysis->scheme, snapshot, &options, &rule));
     hx_error *err = hx_sets_create((unsigned)max_set, &sets);
     if (!err)
         err = count_visits(store, number, snapshot, &rule, sets, progress);

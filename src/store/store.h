@@ -53,13 +53,16 @@ hx_error *hx_store_close(hx_store *store);
 
 /* What is worked out of a snapshot's graph when it is stored. */
 struct hx_analysis {
-    const struct hx_scheme *scheme; /* whose retainer sets */
+    const struct hx_scheme *scheme; /* whose retainer sets; NULL: of a new snapshot, those of the
+                                       last one, else the default */
     struct hx_scheme_options options;
     unsigned max_set; /* a set with more names is MANY; 0: no limit; HX_SETS_AUTO: see retset.h */
     unsigned threads; /* 0: decide */
     struct hx_hold_options hold;
-    /* They were asked for; of a stored snapshot else its own count. */
-    bool says_max_set, says_threads_as;
+    /* It was asked for the default of these; else a default gives way to the snapshot's own rule,
+     * or of a new one to that of the last one by the same scheme. */
+    bool has_max_set, has_threads_as;
+    unsigned most_found; /* a limit that is found is at most this; 0: any */
 };
 
 enum hx_analysis_part {

@@ -72,14 +72,16 @@ void hx_choice_analysis(const struct hx_choice *choice, const struct hx_analysis
 {
     static const struct hx_analysis usual = {.max_set = HX_SETS_AUTO, .hold.holders = true};
     *ret = otherwise ? *otherwise : usual;
-    if (!ret->scheme)
-        ret->scheme = hx_schemes[0];
     if (choice->scheme)
         ret->scheme = choice->scheme;
-    if (choice->has_max_set)
+    if (choice->has_max_set) {
         ret->max_set = choice->max_set;
-    if (choice->has_threads_as)
+        ret->has_max_set = true;
+    }
+    if (choice->has_threads_as) {
         ret->options.threads_as = choice->threads_as;
+        ret->has_threads_as = true;
+    }
     if (choice->has_patterns) {
         ret->options.pattern = (const char *const *)choice->patterns.v;
         ret->options.n_patterns = choice->patterns.n;
@@ -239,6 +241,8 @@ static hx_error *revising_run(struct hx_job *job, hx_store *store,
     }
     hx_choice_analysis(&revising->choice, revising->ui->options->analysis, &analysis);
     HX_TRY(hx_store_hold(store, revising->snapshot, &analysis.hold));
+    if (!analysis.scheme)
+        analysis.scheme = hx_schemes[0];
     revising->scheme = analysis.scheme;
     revising->named = snapshot->named.n;
     return hx_store_revise(store, revising->snapshot, snapshot, &analysis, revising->parts,
@@ -357,7 +361,8 @@ static const struct hx_revision *needed(struct hx_ui *ui, int64_t snapshot, unsi
         hx_table_int(&ui->snapshots, row_of_snapshot(ui, snapshot), "heap_bytes", -1) < 0)
         return NULL;
     *ret_parts = revision->want;
-    *ret_parts |= revision->retainers != choice->retainers ? HX_ANALYSE_RETAINERS : 0;
+    if (revision->retainers != choice->retainers) /* holders are told of as retainers are */
+        *ret_parts |= HX_ANALYSE_RETAINERS | (choice->has_threads_as ? HX_ANALYSE_HOLDERS : 0);
     *ret_parts |= revision->bins != choice->bins ? HX_ANALYSE_BINS : 0;
     return *ret_parts || revision->missing ? revision : NULL;
 }
@@ -561,13 +566,13 @@ hx_error *hx_ui_begin_choice(struct hx_ui *ui)
         choice->instead = true;
         choice->bins = 1;
     }
-    if (!analysis || !(analysis->scheme || analysis->says_max_set || analysis->says_threads_as))
+    if (!analysis || !(analysis->scheme || analysis->has_max_set || analysis->has_threads_as))
         return NULL; /* nothing was asked for */
     choice->retainers = 1;
     choice->scheme = analysis->scheme;
-    choice->has_max_set = analysis->says_max_set;
+    choice->has_max_set = analysis->has_max_set;
     choice->max_set = analysis->max_set;
-    choice->has_threads_as = analysis->says_threads_as;
+    choice->has_threads_as = analysis->has_threads_as;
     choice->threads_as = analysis->options.threads_as;
     choice->has_patterns = analysis->scheme == &hx_scheme_type;
     for (size_t i = 0; i < analysis->options.n_patterns; i++)

@@ -303,10 +303,12 @@ static inline struct hx_analysis some_analysis(struct unit_random *random)
 {
     static const char *const patterns[] = {"^Node$", "std"};
     static const char *const schemes[] = {"root", "module", "thread", "type"};
-    return (struct hx_analysis){.scheme = hx_scheme_find(schemes[unit_below(random, 4)]),
-                                .options = {patterns, unit_below(random, 3)},
-                                .max_set = (unsigned)unit_below(random, 4),
-                                .threads = 1 + (unsigned)unit_below(random, 2)};
+    return (struct hx_analysis){
+        .scheme = hx_scheme_find(schemes[unit_below(random, 4)]),
+        .options = {patterns, unit_below(random, 3), (enum hx_threads_as)unit_below(random, 3)},
+        .has_threads_as = true,
+        .max_set = (unsigned)unit_below(random, 4),
+        .threads = 1 + (unsigned)unit_below(random, 2)};
 }
 
 /* --- snapshots for a purpose ---------------------------------------------------- */

@@ -61,6 +61,46 @@ static void lasting_numbers(void **state)
     assert_done(hx_store_close(store));
 }
 
+/* What nobody asks for is as it was for the snapshot before. */
+static void rule_of_the_last(void **state)
+{
+    (void)state;
+    static const char *const pattern[] = {"Node", "std"};
+    const struct hx_analysis given[] = {
+        {.scheme = &hx_scheme_type, .options = {pattern, 2, HX_THREADS_AS_ONE}, .max_set = 3},
+        {.max_set = HX_SETS_AUTO},
+        {.max_set = HX_SETS_AUTO, .has_max_set = true},
+        {.max_set = HX_SETS_AUTO, .has_threads_as = true},
+        {.scheme = &hx_scheme_root, .max_set = 1},
+        {.scheme = &hx_scheme_thread, .max_set = HX_SETS_AUTO},
+    };
+    hx_store *store;
+    assert_done(hx_store_temporary(&store));
+    for (size_t i = 0; i < sizeof given / sizeof *given; i++) {
+        struct hx_snapshot *s = two_roots("a", "b");
+        int64_t id;
+        assert_done(hx_store_add(store, s, &given[i], NULL, &id));
+        if (i == 1) { /* its own, not that of the last */
+            assert_done(hx_store_revise(store, 1, s, &given[1], HX_ANALYSE_RETAINERS, NULL));
+            assert_int_equal(ask_int(store, "SELECT threads_as = 'one' FROM censuses"
+                                            " WHERE snapshot = 1"),
+                             1);
+            assert_done(hx_store_revise(store, 1, s, &given[0], HX_ANALYSE_RETAINERS, NULL));
+        }
+        hx_snapshot_destroy(s);
+    }
+    char *found = tell_format(store, "SELECT scheme, max_set, threads_as, replace(patterns, x'0a',"
+                                     " '/') FROM hx_census ORDER BY snapshot");
+    assert_string_equal(found, "type|3|one|Node/std|\n"
+                               "type|3|one|Node/std|\n"
+                               "type|0|one|Node/std|\n"
+                               "type|0|name|Node/std|\n"
+                               "root|1|name|NULL|\n"
+                               "thread|0|name|NULL|\n");
+    free(found);
+    assert_done(hx_store_close(store));
+}
+
 /* A root and a type of one name are two retainers, and what is retained by both is in a third set
  * whose members stand in the order of their names. */
 static void names_of_two_kinds(void **state)
@@ -106,7 +146,7 @@ static void nothing_there(void **state)
     assert_done(hx_store_parts(store, id, &parts));
     assert_int_equal(parts, 0);
     char *found = tell_format(store, "SELECT * FROM censuses");
-    assert_string_equal(found, "1|root|8|0|parts|NULL|0|0|\n");
+    assert_string_equal(found, "1|root|8|0|name|NULL|0|0|\n");
     free(found);
     assert_nothing(store, "SELECT snapshot FROM retainers UNION ALL SELECT snapshot FROM bins"
                           " UNION ALL SELECT snapshot FROM types UNION ALL SELECT snapshot FROM"
@@ -225,6 +265,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures),
         cmocka_unit_test(lasting_numbers),
+        cmocka_unit_test(rule_of_the_last),
         cmocka_unit_test(names_of_two_kinds),
         cmocka_unit_test(nothing_there),
         cmocka_unit_test(too_many_bins),

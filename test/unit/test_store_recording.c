@@ -914,7 +914,8 @@ static void check_snapshot(hx_store *store, int64_t id, const struct hx_snapshot
 static void check_scheme(hx_store *store, int64_t id, bool has_sites)
 {
     struct hx_snapshot *loaded;
-    struct hx_analysis analysis = {.scheme = &hx_scheme_site, .max_set = 4, .threads = 1};
+    struct hx_analysis analysis = {
+        .scheme = &hx_scheme_site, .max_set = 4, .has_threads_as = true, .threads = 1};
     assert_done(hx_store_load(store, id, NULL, &loaded));
     if (has_sites || !loaded->graph.n) {
         assert_done(hx_store_revise(store, id, loaded, &analysis, HX_ANALYSE_ALL, NULL));
@@ -1017,7 +1018,7 @@ static void not_recorded(void **state)
     int64_t id;
     while (s = model_to_analyse(&random, 24), !s->graph.n)
         hx_snapshot_destroy(s);
-    struct hx_analysis analysis = {.scheme = &hx_scheme_site, .max_set = 4};
+    struct hx_analysis analysis = {.scheme = &hx_scheme_site, .max_set = 4, .has_threads_as = true};
     assert_done(hx_store_temporary(&store));
     assert_refused(hx_store_add(store, s, &analysis, NULL, &id), HX_E_FAIL, "heapx record");
     analysis.scheme = hx_schemes[0];
@@ -1449,7 +1450,8 @@ static void check_choice(hx_store *store, int64_t id, const struct hx_snapshot *
     struct hx_attribution how = HX_ATTRIBUTION_DEFAULT;
     const char *idle = NULL;
     struct hx_snapshot *loaded;
-    struct hx_analysis analysis = {.scheme = &hx_scheme_site, .max_set = 4, .threads = 1};
+    struct hx_analysis analysis = {
+        .scheme = &hx_scheme_site, .max_set = 4, .has_threads_as = true, .threads = 1};
     how.pattern = &pattern;
     how.n_patterns = pattern != NULL;
     how.recursion = choice->whole ? HX_RECURSION_WHOLE : HX_RECURSION_TRUNCATES;
@@ -1693,7 +1695,8 @@ static void damaged(void **state)
         sqlite3 *db;
         int64_t id;
         struct hx_snapshot *loaded = NULL;
-        struct hx_analysis analysis = {.scheme = &hx_scheme_site, .max_set = 4, .threads = 1};
+        struct hx_analysis analysis = {
+            .scheme = &hx_scheme_site, .max_set = 4, .has_threads_as = true, .threads = 1};
         make_program(&random, &program);
         struct hx_snapshot *s = make_snapshot(&random, &program);
         assert_done(hx_store_append(path, &store));

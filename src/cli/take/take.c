@@ -48,10 +48,7 @@ static hx_error *record_with_probes(struct hx_session *session)
 
 static struct hx_session new_session(const struct hx_args *args)
 {
-    struct hx_session session = {.args = args, .analysis = args->analysis};
-    if (!session.analysis.scheme)
-        session.analysis.scheme = hx_schemes[0];
-    return session;
+    return (struct hx_session){.args = args, .analysis = args->analysis};
 }
 
 hx_error *hx_session_open_core(const struct hx_args *args, const char *path, struct hx_session *ret)

@@ -218,14 +218,14 @@ static hx_error *parse_max_set(const char *value, struct hx_args *args)
     if (strcmp(value, "auto") != 0)
         HX_TRY(parse_count("max-set", value, 0, HX_SETS_AUTO - 1, &n));
     args->analysis.max_set = (unsigned)n;
-    args->analysis.says_max_set = true;
+    args->analysis.has_max_set = true;
     return NULL;
 }
 
 static hx_error *parse_threads_as(const char *value, struct hx_args *args)
 {
-    args->analysis.says_threads_as = hx_threads_as_parse(value, &args->analysis.options.threads_as);
-    return args->analysis.says_threads_as
+    args->analysis.has_threads_as = hx_threads_as_parse(value, &args->analysis.options.threads_as);
+    return args->analysis.has_threads_as
                ? NULL
                : bad_value("threads-as", value, "one of name, one, parts");
 }

@@ -169,8 +169,10 @@ hx_error *hx_revise(const struct hx_args *args, struct hx_console *console, hx_s
     if (args->n_roots)
         revision.asked |= HX_ANALYSE_BINS;
     if (hx_args_given(args, HX_OPT_SCHEME) || hx_args_given(args, HX_OPT_RETAINER) ||
-        hx_args_given(args, HX_OPT_MAX_SET) || hx_args_given(args, HX_OPT_THREADS_AS))
+        hx_args_given(args, HX_OPT_MAX_SET))
         revision.asked |= HX_ANALYSE_RETAINERS;
+    if (hx_args_given(args, HX_OPT_THREADS_AS)) /* holders are told of as retainers are */
+        revision.asked |= HX_ANALYSE_RETAINERS | HX_ANALYSE_HOLDERS;
     if (!(revision.asked | revision.wanted) && !hx_args_given(args, HX_OPT_VISITS))
         return NULL;
     HX_TRY(hx_matched_init(args, &revision.found));

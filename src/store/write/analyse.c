@@ -194,7 +194,8 @@ static hx_error *write_census(struct hx_writer *w, const struct hx_analysis *ana
                     .patterns = hx_str(options->n_patterns ? hx_text_str(&lines) : NULL),
                     .total_bytes = hx_int(visited), .sets = hx_int(sets),
                     .holders = hx_int(hx_holdings_wanted(w, analysis)),
-                    .threads_as = hx_str("parts"), .rules = {rules.n ? rules.s : NULL, rules.n});
+                    .threads_as = hx_str(hx_threads_as_name(options->threads_as)),
+                    .rules = {rules.n ? rules.s : NULL, rules.n});
 }
 
 static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *analysis,
@@ -206,6 +207,7 @@ static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *a
                             (long long)w->id);
     HX_TRY(hx_scheme_apply(analysis->scheme, w->snapshot, &analysis->options, &r->rule));
     HX_TRY(hx_sets_create(analysis->max_set, &r->sets));
+    hx_sets_at_most(r->sets, analysis->most_found);
     r->rule.rule.threads = analysis->threads;
     uint64_t begun = hx_timing_begin();
     HX_TRY(hx_retain(w->snapshot, &r->rule.rule, r->sets, w->progress, &r->retention));
@@ -486,8 +488,96 @@ static hx_error *analyse_parts(struct hx_writer *w, const struct hx_analysis *an
     return NULL;
 }
 
-hx_error *hx_analyse(struct hx_writer *w, const struct hx_analysis *analysis, unsigned parts)
+/* --- by which rule ------------------------------------------------------------------- */
+
+hx_error *hx_analysed_threads(sqlite3 *db, const char *what, int64_t number,
+                              enum hx_threads_as *ret)
 {
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(db, what,
+                         "SELECT threads_as FROM hx_census WHERE snapshot <= ?"
+                         " AND threads_as IS NOT NULL ORDER BY snapshot DESC LIMIT 1",
+                         &st));
+    sqlite3_bind_int64(st, 1, number);
+    int code = sqlite3_step(st);
+    const char *word = code == SQLITE_ROW ? (const char *)sqlite3_column_text(st, 0) : NULL;
+    if (word)
+        hx_threads_as_parse(word, ret);
+    return code == SQLITE_ROW || code == SQLITE_DONE ? NULL : hx_db_error(db, code, what);
+}
+
+/* What is analysed, and the patterns of it that are not the caller's. */
+struct rule {
+    struct hx_analysis analysis;
+    char *text;
+    const char **pattern;
+};
+
+static void cleanup_rule(struct rule *rule)
+{
+    free(rule->text);
+    free(rule->pattern);
+}
+
+static hx_error *take_patterns(struct rule *rule, const char *lines)
+{
+    size_t n = 0;
+    rule->text = strdup(lines);
+    rule->pattern = calloc(strlen(lines) + 1, sizeof *rule->pattern);
+    HX_NEED(rule->text && rule->pattern);
+    for (char *rest = rule->text; rest;)
+        rule->pattern[n++] = strsep(&rest, "\n");
+    rule->analysis.options.pattern = rule->pattern;
+    rule->analysis.options.n_patterns = n;
+    return NULL;
+}
+
+/* What was not asked for is as it was for the last snapshot. */
+static hx_error *follow_last(const struct hx_writer *w, struct rule *rule)
+{
+    struct hx_analysis *analysis = &rule->analysis;
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what,
+                         "SELECT scheme, max_set, substr(patterns, 1, 65536) FROM hx_census"
+                         " WHERE scheme IS NOT NULL ORDER BY snapshot DESC LIMIT 1",
+                         &st));
+    int code = sqlite3_step(st);
+    if (code != SQLITE_ROW)
+        return code == SQLITE_DONE ? NULL : hx_db_error(w->db, code, w->what);
+    const struct hx_scheme *last = hx_scheme_find((const char *)sqlite3_column_text(st, 0));
+    const char *patterns = (const char *)sqlite3_column_text(st, 2);
+    int64_t max_set = sqlite3_column_int64(st, 1);
+    bool possible = last && (last != &hx_scheme_site || w->graph->site);
+    if (!analysis->scheme && possible) {
+        analysis->scheme = last;
+        if (patterns && last->picks)
+            HX_TRY(take_patterns(rule, patterns));
+    }
+    if (analysis->scheme == last && !analysis->has_max_set && analysis->max_set == HX_SETS_AUTO &&
+        max_set > 0 && max_set < HX_SETS_AUTO)
+        analysis->most_found = (unsigned)max_set;
+    return NULL;
+}
+
+static hx_error *make_rule(const struct hx_writer *w, const struct hx_analysis *wanted,
+                           struct rule *ret)
+{
+    struct hx_analysis *analysis = &ret->analysis;
+    *analysis = *wanted;
+    if (w->adding)
+        HX_TRY(follow_last(w, ret));
+    if (!analysis->scheme)
+        analysis->scheme = hx_schemes[0];
+    if (!wanted->has_threads_as && wanted->options.threads_as == HX_THREADS_AS_NAME)
+        HX_TRY(hx_analysed_threads(w->db, w->what, w->id, &analysis->options.threads_as));
+    return NULL;
+}
+
+hx_error *hx_analyse(struct hx_writer *w, const struct hx_analysis *wanted, unsigned parts)
+{
+    HX_CLEANUP(cleanup_rule) struct rule rule = {0};
+    HX_TRY(make_rule(w, wanted, &rule));
+    const struct hx_analysis *analysis = &rule.analysis;
     bool rounds = hx_holdings_wanted(w, analysis);
     HX_TRY(find_objects(w));
     hx_error *err = analyse_parts(w, analysis, rounds, parts);

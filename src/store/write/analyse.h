@@ -16,6 +16,10 @@ bool hx_can_analyse(const struct hx_snapshot *snapshot);
  * hx_analysis_part) go. What the snapshot's own row must say is left in w. */
 hx_error *hx_analyse(struct hx_writer *w, const struct hx_analysis *analysis, unsigned parts);
 
+/* How threads were told of in a snapshot, or in the last one before it that tells. */
+hx_error *hx_analysed_threads(sqlite3 *db, const char *what, int64_t number,
+                              enum hx_threads_as *ret);
+
 /* --- for the parts --- */
 
 /* Fills value[0 .. to - from) with what a column says of objects [from, to). */

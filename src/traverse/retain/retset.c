@@ -151,6 +151,12 @@ void hx_sets_make_room(hx_sets *sets, uint64_t bytes)
     sets->room = bytes;
 }
 
+void hx_sets_at_most(hx_sets *sets, unsigned limit)
+{
+    if (sets->automatic)
+        sets->max_elements = limit;
+}
+
 static uint64_t set_bytes(size_t n)
 {
     return HX_SET_BYTES + (uint64_t)n * HX_ELEMENT_BYTES;

@@ -58,6 +58,9 @@ hx_set hx_sets_count(const hx_sets *sets);
 /* The limit by now; 0: none. */
 unsigned hx_sets_limit(const hx_sets *sets);
 
+/* A limit that is found is at most this; 0: any. Before sets are made. */
+void hx_sets_at_most(hx_sets *sets, unsigned limit);
+
 /* For a limit that is found: this set counts, as some object ends with it. */
 void hx_sets_keep(hx_sets *sets, hx_set set);
 
