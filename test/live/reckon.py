@@ -8,6 +8,7 @@ the ten objects that retain most has to be an edge.
 """
 import collections
 import json
+import math
 import os
 import signal
 import time
@@ -33,6 +34,8 @@ class Store:
         self.roots = {r["root_id"]: r for r in rows(path, f"select * from roots {self.where}")}
         self.edges = rows(path, f"select source, target, offset, kind from edges {self.where}")
         self.held = rows(path, f"select root_id, address, target, kind from root_edges {self.where}")
+        self.threads = {str(r["tid"]): r["name"]
+                        for r in rows(path, f"select tid, name from threads {self.where}")}
         self.kinds = FOLLOWED[interior]
         self.scheme = self.total["scheme"]
         self.out = self.follow(self.kinds)
@@ -71,9 +74,13 @@ def add_up(store, name, rows_of_view):
     check(all(r["objects"] > 0 for r in rows_of_view), f"{name}: an empty row")
 
 
-def label_of(root, scheme):
+def label_of(root, scheme, threads):
+    """Stacks, registers and unnamed thread-local storage go by the name of their thread."""
     if scheme == "module":
         return root["module"] or "(no module)"
+    if root["kind"] in ("stack", "register", "tls") and " of thread " in root["name"]:
+        tid = root["name"].rsplit(" ", 1)[1]
+        return f"thread {threads.get(tid) or tid}"
     return root["name"]
 
 
@@ -92,7 +99,7 @@ def retainer_sets(store, patterns_hold=lambda name: True):
             todo.append(target)
 
     for root, target in store.begins(store.kinds):
-        add(target, frozenset([("root", label_of(store.roots[root], store.scheme))]))
+        add(target, frozenset([("root", label_of(store.roots[root], store.scheme, store.threads))]))
     done = set()
     while todo:
         at = todo.popleft()
@@ -104,7 +111,8 @@ def retainer_sets(store, patterns_hold=lambda name: True):
     return sets
 
 
-def compare_sets(store, limit=8):
+def compare_sets(store):
+    limit = row(store.path, f"select max_set from censuses {store.where}")["max_set"] or math.inf
     want = retainer_sets(store)
     view = {r["set_id"]: r for r in store.view("retainers")}
     add_up(store, "retainers", list(view.values()))
