@@ -59,7 +59,8 @@ static hx_error *check_view(const struct hx_args *args)
 hx_error *hx_cmd_report(const struct hx_args *args, int *status)
 {
     HX_FREE char *column = NULL, *where = NULL;
-    struct hx_query query = {.view = args->word[1], .limit = -1};
+    struct hx_query query = {
+        .view = args->word[1], .limit = -1, .brief = args->format == HX_FORMAT_TEXT};
     HX_TRY(hx_view_word(query.view));
     HX_TRY(check_view(args));
     if (args->given & HX_OPTS_LEVELS && !hx_mprof_is_view(query.view))

@@ -1,6 +1,7 @@
 /* census.c - the table of censuses. */
 #include "store/census.h"
 
+#include "store/query/set_label.h"
 #include "store/store.h"
 
 #include <string.h>
@@ -26,18 +27,15 @@
 #define CCS_IDENTITY "(SELECT c.identity FROM hx_ccs AS c WHERE c.ccs_id = x.ccs_id)"
 
 /* Members lie in the order of their labels. */
-#define SET_LABEL                                                                                  \
-    "(SELECT group_concat(label, ', ') FROM ("                                                     \
-        "SELECT r.label AS label"                                                                  \
-        " FROM hx_set_member AS m"                                                                 \
-        " CROSS JOIN hx_retainer AS r ON r.retainer = m.retainer"                                  \
-        " WHERE m.set_id = "
-#define SET_LABEL_END                                                                              \
-        " ORDER BY m.position))"
+#define SET_NAMES   "(SELECT " HX_SET_NAMES("who.label", "k.id") " FROM (SELECT "
+#define SET_END     " AS id) AS k)"
 #define SET_NUMBERS "WHEN 0 THEN '(unreachable)' WHEN 1 THEN 'MANY'"
 #define SET_SHOWN(key)                                                                             \
     "CASE " key " " SET_NUMBERS                                                                    \
-    " ELSE coalesce(" SET_LABEL key SET_LABEL_END ", '(unknown)') END"
+    " ELSE coalesce(" HX_SET_NAMES("who.label", key) ", '(unknown)') END"
+#define SET_SIZE(key) "(SELECT s.members FROM hx_set AS s WHERE s.set_id = " key " AND " key " > 1)"
+#define SET_BRIEF(key)                                                                             \
+    HX_SET_BRIEF("who.label", key, SET_SIZE(key), SET_SHOWN(key), HX_SET_MARK(key))
 
 /* What is said of a whole recorded stack. */
 #define STACK(column, key) "(SELECT t." column " FROM hx_stack AS t WHERE t.stack_id = " key ")"
@@ -126,7 +124,8 @@ const struct hx_stored_census hx_stored_censuses[] = {
         .key = "x.set_id",
         .form = HX_KEY_SET,
         .numbers = SET_NUMBERS,
-        .label = {SET_LABEL, SET_LABEL_END},
+        .label = {SET_NAMES, SET_END},
+        .brief = {"(SELECT " SET_BRIEF("k.id") " FROM (SELECT ", SET_END},
         .subset = HX_SUBSET_SET,
         .objects_are = "set_id",
         .here = {{"set_id"}, "x.set_id AS set_id"},
@@ -134,15 +133,17 @@ const struct hx_stored_census hx_stored_censuses[] = {
         .whole = true,
         .alike = HX_ALIKE_SCHEME,
         .more =
-            ", (SELECT s.members FROM hx_set AS s WHERE s.set_id = d.set_id AND d.set_id > 1)"
-                " AS members, "
-            SET_SHOWN("d.set_id")
-                " AS label",
+            ", " SET_SIZE("d.set_id") " AS members, " SET_SHOWN("d.set_id") " AS label, "
+            SET_BRIEF("d.set_id") " AS brief",
         .written = "label",
         /* against sets that were made in the same way: of the same scheme, with the same patterns,
            and MANY from the same size on */
         .list =
-            "SELECT r.*, p.only_pages AS only_pages, p.shared_pages AS shared_pages, "
+            "SELECT r.*, "
+                HX_SET_BRIEF(HX_SET_THREADS("$snapshot"), "r.set_id", "r.members",
+                             "coalesce(" HX_SET_NAMES(HX_SET_THREADS("$snapshot"), "r.set_id")
+                             ", r.label)", HX_SET_MARK("r.set_id"))
+                " AS brief, p.only_pages AS only_pages, p.shared_pages AS shared_pages, "
                 SINCE(
                     "$other <> $snapshot AND EXISTS (SELECT 1 FROM hx_census a, hx_census b"
                         " WHERE a.snapshot = $other AND b.snapshot = $snapshot"
@@ -156,6 +157,8 @@ const struct hx_stored_census hx_stored_censuses[] = {
             " LEFT JOIN hx_page p"
                 " ON p.snapshot = r.snapshot AND p.census = 'retainer' AND p.key = r.set_id"
             " WHERE r.snapshot = $snapshot",
+        .list_written = "snapshot, set_id, members, many, label, bytes, objects, only_pages,"
+                        " shared_pages, bytes_delta",
         .facts =
             "SELECT (SELECT count(*) FROM hx_retention WHERE snapshot = $snapshot) AS rows,"
                 " s.heap_bytes, c.scheme, c.sets, c.visits_per_object"

@@ -71,6 +71,7 @@ struct hx_stored_census {
     bool lost;                   /* of objects that are lost, or may be: a row counts the others */
     enum hx_census_key form;
     const char *label[2]; /* SQL around the key; NULL: the key says it */
+    const char *brief[2]; /* the same for drawings, where labels may be long; NULL: as label */
     const char *numbers;  /* keys that have a label of their own */
     const char *also;     /* a table of (snapshot, name, bytes, objects) with more of its rows */
 
@@ -98,6 +99,7 @@ struct hx_stored_census {
     /* the explorer's list: its rows with bytes_delta against $other, of a part of it ($id), and
      * what its title tells */
     const char *list, *list_below, *facts;
+    const char *list_written; /* its columns in a file; NULL: all */
 
     /* words */
     const char *heading;    /* "Heap by retainer sets" */
@@ -150,6 +152,8 @@ static inline bool hx_census_calls(const struct hx_stored_census *census)
 void hx_census_sql(const struct hx_stored_census *census, int64_t snapshot, struct hx_text *sql);
 
 /* Appends an expression: the label of a key, which is an expression in SQL. */
+void hx_census_brief_sql(const struct hx_stored_census *census, const char *key,
+                         struct hx_text *sql); /* of drawings */
 void hx_census_label_sql(const struct hx_stored_census *census, const char *key,
                          struct hx_text *sql);
 

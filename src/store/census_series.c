@@ -374,7 +374,7 @@ static hx_error *read_label(const struct hx_census_series *series, struct hx_cen
     struct hx_text key = {0}, sql = {0};
     put_key(&band->key, &key);
     hx_text_puts(&sql, "SELECT ");
-    hx_census_label_sql(series->census, hx_text_str(&key), &sql);
+    hx_census_brief_sql(series->census, hx_text_str(&key), &sql);
     hx_error *error =
         key.failed || sql.failed ? hx_error_nomem() : ask_text(store, sql.s, &band->label);
     hx_text_free(&key);

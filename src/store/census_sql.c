@@ -17,6 +17,15 @@ void hx_census_label_sql(const struct hx_stored_census *census, const char *key,
     hx_text_puts(sql, census->numbers ? " END)" : "");
 }
 
+void hx_census_brief_sql(const struct hx_stored_census *census, const char *key,
+                         struct hx_text *sql)
+{
+    if (census->brief[0])
+        hx_text_putf(sql, "%s%s%s", census->brief[0], key, census->brief[1]);
+    else
+        hx_census_label_sql(census, key, sql);
+}
+
 /* " WHERE ...": of a finished snapshot, or of all that are. */
 static void put_where(int64_t snapshot, const char *and, struct hx_text *sql)
 {

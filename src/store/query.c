@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "store/db.h"
 #include "store/objects/window.h"
+#include "store/query/set_label.h"
 #include "store/store_private.h"
 
 #include <ctype.h>
@@ -198,6 +199,15 @@ static int note_read(void *tables, int action, const char *first, const char *se
     return SQLITE_OK;
 }
 
+static const char *shown_columns(const struct hx_query *query)
+{
+    return query->brief && strcmp(query->view, "retainers") == 0
+               ? "snapshot, set_id, members, many, " HX_SET_BRIEF("who.label", "retainers.set_id",
+                                                                  "members", "label",
+                                                                  "") " AS label, bytes, objects"
+               : "*";
+}
+
 /* `window`: to be asked for one; *ret is NULL when there is a query within. */
 static hx_error *prepare_query(hx_store *store, const struct hx_query *query, const char *from,
                                const struct hx_view *view, bool window, sqlite3_stmt **ret)
@@ -205,7 +215,7 @@ static hx_error *prepare_query(hx_store *store, const struct hx_query *query, co
     struct hx_text sql = {0};
     struct hx_tables tables = {0};
     bool limited = query->limit >= 0 || query->offset > 0;
-    put_rows(&sql, query, from, "*");
+    put_rows(&sql, query, from, shown_columns(query));
     put_query_order(&sql, query, view, window);
     if (limited)
         hx_text_puts(&sql, " LIMIT ?2 OFFSET ?3");

@@ -72,6 +72,7 @@ struct hx_query {
     int64_t limit, offset; /* limit < 0: no limit */
     const char *where;     /* trusted SQL over columns, made by heapx; NULL: none */
     const char *also;      /* another such condition */
+    bool brief;            /* labels for people: see set_label.h */
 };
 
 hx_error *hx_query_view(hx_store *store, const struct hx_query *query, hx_rows **ret);

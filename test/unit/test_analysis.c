@@ -1,6 +1,8 @@
 /* test_analysis.c - what the store says of a snapshot, against each figure's definition. */
 #include "analysis_check.h"
 
+#include "store/sqlite.h"
+
 static void figures(void **state)
 {
     (void)state;
@@ -99,6 +101,67 @@ static void rule_of_the_last(void **state)
                                "thread|0|name|NULL|\n");
     free(found);
     assert_done(hx_store_close(store));
+}
+
+/* A large set is told by the members that hold most of the heap, and views have all of them. */
+static void brief_labels(void **state)
+{
+    (void)state;
+    enum { ROOTS = 9 };
+    struct hx_drawn_edge root_edge[2 * ROOTS];
+    struct hx_analysis analysis = {.scheme = &hx_scheme_root, .max_set = HX_SETS_AUTO};
+    struct hx_snapshot *s;
+    hx_store *store;
+    int64_t id;
+    for (uint32_t i = 0; i < ROOTS; i++) { /* object 0 has all, object 1 has five */
+        root_edge[2 * i] = (struct hx_drawn_edge){i, 0, 0};
+        root_edge[2 * i + 1] = (struct hx_drawn_edge){i, i < 5, 0};
+    }
+    assert_done(hx_image_graph(2, NULL, 0, ROOTS, root_edge, 2 * ROOTS, &s));
+    s->method = "copy";
+    for (size_t i = 0; i < ROOTS; i++) {
+        s->roots.v[i].name[0] = (char)('a' + i);
+        s->roots.v[i].name[1] = 0;
+    }
+    assert_done(hx_reach(s, HX_INTERIOR_KNOWN, 1, NULL));
+    char *directory = model_directory(), *path = model_path(directory, "brief");
+    assert_done(hx_store_append(path, &store));
+    assert_done(hx_store_add(store, s, &analysis, NULL, &id));
+    assert_done(hx_store_close(store));
+    hx_snapshot_destroy(s);
+    for (int held = 0; held < 2; held++) {
+        sqlite3 *db;
+        assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+        if (held)
+            assert_int_equal(
+                sqlite3_exec(db,
+                             "INSERT INTO hx_holding(snapshot, holder, bytes, retainer)"
+                             " SELECT 1, 1 + retainer, CASE label WHEN 'h' THEN 900 WHEN 'c' THEN"
+                             " 2000 ELSE 1 END, retainer FROM hx_retainer",
+                             NULL, NULL, NULL),
+                SQLITE_OK);
+        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+        assert_done(hx_store_open(path, &store));
+        const char *want[] = {held ? "c, h, a and 6 others" : "a, b, c and 6 others",
+                              "a, b, c, d, e"};
+        for (int brief = 0; brief < 2; brief++) {
+            const struct hx_query query = {
+                .view = "retainers", .snapshot = 1, .sort = "members", .limit = -1, .brief = brief};
+            HX_ROWS hx_rows *rows = NULL;
+            bool more;
+            assert_done(hx_query_view(store, &query, &rows));
+            for (int i = 0; i < 2; i++) {
+                assert_done(hx_rows_next(rows, &more));
+                assert_true(more);
+                assert_string_equal(hx_rows_value(rows, 4).text, brief ? want[i]
+                                                                 : i   ? want[1]
+                                                                     : "a, b, c, d, e, f, g, h, i");
+            }
+        }
+        assert_done(hx_store_close(store));
+    }
+    model_remove(directory);
+    free(path);
 }
 
 /* A root and a type of one name are two retainers, and what is retained by both is in a third set
@@ -266,6 +329,7 @@ int main(void)
         cmocka_unit_test(figures),
         cmocka_unit_test(lasting_numbers),
         cmocka_unit_test(rule_of_the_last),
+        cmocka_unit_test(brief_labels),
         cmocka_unit_test(names_of_two_kinds),
         cmocka_unit_test(nothing_there),
         cmocka_unit_test(too_many_bins),

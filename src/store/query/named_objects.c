@@ -1,9 +1,13 @@
 /* named_objects.c - named queries about objects, roots, and the references between them. */
 #include "store/query/named_text.h"
+#include "store/query/set_label.h"
 
 /* --- an object ----------------------------------------------------------------------------- */
 
 #define SELF "o.snapshot = $snapshot AND o.address = $address"
+
+#define SET_BRIEF                                                                                  \
+    HX_SET_BRIEF("who.label", "t.set_id", "t.members", "t.label", HX_SET_MARK("t.set_id"))
 
 /* Those before the references stand for a set of objects that it is in. Outer joins keep the order
  * of the tables: the edges first, then one object for each. */
@@ -16,9 +20,9 @@ TEXT(object) = "SELECT 'type' AS what, coalesce(o.type,"
                " NULL, '', x.bytes, '', '', NULL, NULL, o.stack_id, t.label FROM objects o"
                " LEFT JOIN hx_stack t ON t.stack_id = o.stack_id"
                " LEFT JOIN hx_stack_site x ON x.stack_id = o.stack_id AND x.snapshot = o.snapshot"
-               " WHERE " SELF
-               " UNION ALL SELECT 'set', coalesce(t.label, 'not worked out: :analyse'),"
-               " NULL, '', t.bytes, '', '', NULL, NULL, o.set_id, t.label FROM objects o"
+               " WHERE " SELF " UNION ALL SELECT 'set', coalesce(" SET_BRIEF
+               ", 'not worked out: :analyse'),"
+               " NULL, '', t.bytes, '', '', NULL, NULL, o.set_id, " SET_BRIEF " FROM objects o"
                " LEFT JOIN retainers t ON t.snapshot = o.snapshot AND t.set_id = o.set_id"
                " WHERE " SELF " UNION ALL SELECT 'bin', coalesce(CASE o.bin WHEN '-' THEN"
                " 'none: no named root reaches it' ELSE o.bin END,"

@@ -38,6 +38,7 @@ void hx_census_source(const struct hx_pane *pane, int64_t snapshot, struct hx_so
     const struct hx_query_args args = {
         .snapshot = snapshot, .other = pane->before, .id = below_of(pane)};
     ret->like = census->view;
+    hx_text_puts(&ret->written, census->list_written ? census->list_written : "");
     hx_query_expand(args.id ? census->list_below : census->list, &args, &ret->sql);
     hx_query_expand(census->facts, &args, &ret->facts);
 }

@@ -228,6 +228,8 @@ void hx_column_text(const struct hx_column *column, const struct hx_table *rows,
     const struct hx_cell *cell = hx_table_at(rows, row, column->name);
     if (column->as == HX_AS_BAR)
         return;
+    if (column->as == HX_AS_TEXT && column->marked)
+        cell = hx_table_at(rows, row, column->marked);
     if (column->as == HX_AS_SWING)
         put_swing(column, cell, facts, ascii, ret);
     else if (cell->type == HX_VALUE_NULL)
@@ -261,7 +263,9 @@ void hx_column_row(const struct hx_column *columns, const struct hx_table *rows,
             continue;
         if (ret->n)
             hx_text_putc(ret, ' ');
-        hx_column_text(column, rows, row, facts, ascii, ret);
+        struct hx_column whole = *column;
+        whole.marked = NULL;
+        hx_column_text(&whole, rows, row, facts, ascii, ret);
     }
 }
 

@@ -43,7 +43,8 @@ struct hx_column {
     int width;          /* cells; 0 and less: takes what is left, at least -width */
     int drop;           /* narrow screens leave out the highest first; 0: never */
     const char *whole;  /* share, bar: the fact that is 100 % */
-    const char *marked; /* bar: the column of the marked part */
+    const char *marked; /* bar: the column of the marked part; text: that of what is shown instead,
+                           while searches and files have the text itself */
 };
 
 /* Appends the text of a row's cell, safe for a terminal; "-" for NULL, nothing for a bar.

@@ -220,6 +220,8 @@ static hx_error *fill_details(struct hx_ui *ui, struct hx_pane *pane)
          i++) {
         struct hx_text text = {0};
         const char *name = below->rows.names[i];
+        if (strcmp(name, "brief") == 0) /* of a label that stands there whole */
+            continue;
         const struct hx_cell *cell = below->rows.cell + row * below->rows.n_columns + i;
         value_text(name, cell, !ui->term.utf8, &text);
         size_t first = rows.n_rows;

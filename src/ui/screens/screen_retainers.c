@@ -12,7 +12,7 @@ static const struct hx_column columns[] = {
     {"objects", NULL, HX_AS_COUNT, 9, 2, NULL, NULL},
     {"bytes_delta", "change", HX_AS_CHANGE, 7, 1, NULL, NULL},
     {"members", NULL, HX_AS_COUNT, 7, 6, NULL, NULL},
-    {"label", "retained by", HX_AS_TEXT, -34, 0, NULL, NULL},
+    {"label", "retained by", HX_AS_TEXT, -34, 0, NULL, "brief"},
     {"only_pages", "own pages", HX_AS_COUNT, 9, 7, NULL, NULL},
     {"shared_pages", "shared", HX_AS_COUNT, 8, 8, NULL, NULL},
     {0},
@@ -20,7 +20,7 @@ static const struct hx_column columns[] = {
 
 static const struct hx_column differences[] = {
     HX_DIFFERENCE_COLUMNS,
-    {"label", "retained by", HX_AS_TEXT, -24, 0, NULL, NULL},
+    {"label", "retained by", HX_AS_TEXT, -24, 0, NULL, "brief"},
     {0},
 };
 
@@ -49,13 +49,13 @@ static void retainers_title(const struct hx_ui *ui, const struct hx_pane *pane, 
 static hx_error *open_retainer_set_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
 {
     return hx_ui_open_of(ui, &hx_screen_set,
-                         &(struct hx_of){HX_SUBSET_SET, hx_table_text(&pane->rows, row, "label"),
+                         &(struct hx_of){HX_SUBSET_SET, hx_table_text(&pane->rows, row, "brief"),
                                          NULL, hx_table_int(&pane->rows, row, "set_id", -1)});
 }
 
 static bool retainer_set_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)
 {
-    *ret = (struct hx_of){HX_SUBSET_SET, hx_table_text(&pane->rows, row, "label"), NULL,
+    *ret = (struct hx_of){HX_SUBSET_SET, hx_table_text(&pane->rows, row, "brief"), NULL,
                           hx_table_int(&pane->rows, row, "set_id", -1)};
     return true;
 }
