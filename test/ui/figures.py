@@ -113,7 +113,9 @@ def check_choices(folder):
     """A choice of the command line gives what `report` gives with it, and so does its command."""
     for choice in (["--scheme", "module"], ["--scheme", "thread"], ["--scheme", "site"],
                    ["--scheme", "type"], ["--scheme", "type", "--retainer", "*block*"],
-                   ["--max-set", "1"], ["--max-set", "0"], ["--root", "new=cache_head"]):
+                   ["--max-set", "1"], ["--max-set", "0"], ["--max-set", "auto"],
+                   ["--threads-as", "one"], ["--threads-as", "parts"],
+                   ["--root", "new=cache_head"]):
         view = "bins" if choice[0] == "--root" else "retainers"
         theirs = rows_of(run(HEAPX, "report", "test.db", view, "--format", "csv", *choice,
                              folder=folder, status=(0, 3)))

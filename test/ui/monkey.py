@@ -42,7 +42,8 @@ ARGUMENTS = {
                "flame", "snapshots", "views", "named", "nosuch", "why"],
     "snapshot": ["first", "last", "1", "3", "99", "x"], "mark": ["1", "2", "99", ""],
     "difference": ["1", "2", "last", ""], "scheme": ["root", "module", "thread", "type", "site", "x"],
-    "retainer": ["node", "net::*", "", "["], "max-set": ["0", "1", "8", "-1"],
+    "retainer": ["node", "net::*", "", "["], "max-set": ["0", "1", "8", "auto", "-1"],
+    "threads-as": ["name", "one", "parts", "x"],
     "root": ["a=cache_head", "b=0x55d0c0de1000", "no=where", "", "c=thread:4242", "="],
     "unroot": ["cache", "a", "nosuch"], "why": ["0x55d0c0de1000", "0x1", "x", ""],
     "goto": ["0x55d0c0de1000", "0x55d0c0e5ce50", "7", "x"], "hex": ["0x55d0c0de1000", "x", ""],
@@ -53,7 +54,8 @@ ARGUMENTS = {
     "write!": ["out.csv", "a.txt"], "save-display": ["out"],
 }
 # Each stores a snapshot or analyses one anew, so these come ten times as rarely.
-HEAVY = {"a", "snap", "scheme", "retainer", "max-set", "root", "unroot", "analyse"}
+HEAVY = {"a", "snap", "scheme", "retainer", "max-set", "threads-as", "root", "unroot",
+         "analyse"}
 
 
 def table(folder):

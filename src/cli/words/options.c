@@ -215,8 +215,8 @@ static hx_error *parse_root(const char *value, struct hx_args *args)
 static hx_error *parse_max_set(const char *value, struct hx_args *args)
 {
     uint64_t n = HX_SETS_AUTO;
-    if (strcmp(value, "auto") != 0)
-        HX_TRY(parse_count("max-set", value, 0, HX_SETS_AUTO - 1, &n));
+    if (strcmp(value, "auto") != 0 && (!hx_parse_u64(value, &n) || n >= HX_SETS_AUTO))
+        return bad_value("max-set", value, "auto or a whole number; 0 is no limit");
     args->analysis.max_set = (unsigned)n;
     args->analysis.has_max_set = true;
     return NULL;
