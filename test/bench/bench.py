@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 """bench.py - what a snapshot of the large forest costs, beside the machine's own speed.
 
-    bench.py [--objects N] [--rounds N] [--no-gcore] [--json FILE]
+    bench.py [--objects N] [--stray N] [--rounds N] [--no-gcore] [--json FILE]
 
 Run by scripts/bench. Every figure is the best of `rounds`; the pause is also what the
 target saw itself (the longest gap of a thread that wakes every 200 us). Yardsticks of the
@@ -30,9 +30,9 @@ import live  # noqa: E402
 class Forest(live.Target):
     """The target, with its own view of how long it stood still."""
 
-    def __init__(self, objects):
+    def __init__(self, objects, stray=0):
         program = os.path.join(live.BUILD, "test/bench/forest")
-        super().__init__([program, "--objects", str(objects)])
+        super().__init__([program, "--objects", str(objects), "--stray", str(stray)])
         said = self.wait_line("objects").split()
         self.objects, self.lost = int(said[1]), int(said[5])
         self.wait_line("ready")
@@ -175,12 +175,13 @@ def stages(runs):
 def main():
     parse = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parse.add_argument("--objects", type=int, default=10_980_000)
+    parse.add_argument("--stray", type=int, default=0, metavar="N", help="blocks in a million")
     parse.add_argument("--rounds", type=int, default=3)
     parse.add_argument("--no-gcore", action="store_true")
     parse.add_argument("--json")
     args = parse.parse_args()
     out = {}
-    with live.scratch() as folder, Forest(args.objects) as forest:
+    with live.scratch() as folder, Forest(args.objects, args.stray) as forest:
         print(f"forest: {forest.objects:,} objects, {forest.lost:,} lost, "
               f"rss {forest.rss / 2**20:,.0f} MiB; load {os.getloadavg()[0]:.1f}\n")
         read = float(subprocess.run([forest.process.args[0], "--read", str(forest.rss)],

@@ -1,6 +1,6 @@
 /* forest.c - the large synthetic target of the benchmark.
  *
- *   forest [--objects N] [--seed N]
+ *   forest [--objects N] [--seed N] [--stray N]
  *   forest --read BYTES        yardstick: seconds to read that much memory once, in order
  *
  * N (10,980,000) live and lost blocks in about 1 GB: lists, hash maps of strings, trees
@@ -11,6 +11,11 @@
  * microseconds, that a thread which wakes every 200 us did not run: a stop as the target
  * itself sees it; "grow N" frees N / 4 blocks of the lists, makes N more and prints "grown"; "quit"
  * or the end of stdin ends it.
+ *
+ * --stray N: as heaps are that programs have worked on. N blocks in a million have a stale word, to
+ * the start of any block or into it: behind the request, or in the dead half of a short string,
+ * which then lies in its own block. Nodes of trees know their parents, and they and buffers reach
+ * one ring of a block in 200.
  */
 #include "../live/victim.h"
 
@@ -55,11 +60,18 @@ static struct shared *pool[POOL];
 static struct vector *vectors;
 static struct buffer {
     struct buffer *next;
-    uint64_t bytes;
+    uint64_t bytes, body[];
 } * buffers;
+
+static struct list_node *ring;
 
 static uint64_t blocks, block_bytes, lost, lost_rings;
 static struct rng rng = {1};
+
+enum { SEEN = 1 << 14 };
+static uint64_t stray;                   /* blocks in a million */
+static struct rng stray_rng = {2};       /* of its own: without strays the forest stays as it is */
+static uint64_t seen[SEEN], rings[SEEN]; /* not held: inverted */
 
 static void virtual_a(void)
 {
@@ -80,19 +92,74 @@ static void *block(size_t bytes)
     return p;
 }
 
+/* A stale word, NULL as a rule: the start of a block, or a place within it. */
+static void *stray_word(void)
+{
+    if (stray == 0 || rng_below(&stray_rng, 1000000) >= stray)
+        return NULL;
+    return (char *)~seen[rng_below(&stray_rng, SEEN)] + 8 * rng_below(&stray_rng, 2);
+}
+
+/* A block that will be held: what lies behind the request may be stale. */
+static void *held_block(size_t bytes)
+{
+    char *p = block(bytes);
+    void *word = stray_word();
+    size_t slack = (bytes + 7) & ~(size_t)7;
+    if (word && slack + 8 <= malloc_usable_size(p))
+        memcpy(p + slack, &word, 8);
+    seen[blocks % SEEN] = ~(uint64_t)(uintptr_t)p;
+    return p;
+}
+
+/* What most others reach: there before them. */
+static void grow_ring(uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        struct list_node *node = block(sizeof *node), *next = ring ? ring : node;
+        *node = (struct list_node){.next = next, .prev = ring ? ring->prev : node, .value = {i}};
+        node->prev->next = next->prev = node;
+        ring = node;
+        rings[i % SEEN] = ~(uint64_t)(uintptr_t)node;
+    }
+}
+
+static uint64_t node_of_ring(void)
+{
+    uint64_t not_node = rings[rng_below(&stray_rng, SEEN)];
+    return not_node ? ~not_node : 0;
+}
+
 static void grow_list(void)
 {
-    struct list_node **head = &list[rng_below(&rng, LISTS)], *node = block(sizeof *node);
+    struct list_node **head = &list[rng_below(&rng, LISTS)], *node = held_block(sizeof *node);
     *node = (struct list_node){.next = *head, .value = {rng_next(&rng) | (uint64_t)1 << 63}};
     if (*head)
         (*head)->prev = node;
     *head = node;
 }
 
+/* A string that lies in its own block. */
+static char *short_string(void)
+{
+    struct {
+        char *at;
+        uint64_t length;
+        char text[8];
+        void *dead;
+    } *s = held_block(sizeof *s);
+    uint64_t length = rng_below(&stray_rng, 8);
+    *s = (__typeof__(*s)){.at = s->text, .length = length, .dead = stray_word()};
+    memset(s->text, 'x', length);
+    return (char *)s;
+}
+
 static char *string(void)
 {
     size_t n = 8 + rng_below(&rng, 40);
-    char *s = block(n);
+    if (stray && n < 16)
+        return short_string();
+    char *s = held_block(n);
     snprintf(s, n, "%lx%lx", rng_next(&rng), rng_next(&rng));
     return s;
 }
@@ -101,11 +168,11 @@ static void grow_map(void)
 {
     struct map **at = &map[rng_below(&rng, MAPS)];
     if (!*at) {
-        *at = block(sizeof **at);
+        *at = held_block(sizeof **at);
         memset(*at, 0, sizeof **at);
     }
     uint64_t hash = rng_next(&rng) | (uint64_t)1 << 63;
-    struct entry **bucket = &(*at)->bucket[hash % MAP_BUCKETS], *entry = block(sizeof *entry);
+    struct entry **bucket = &(*at)->bucket[hash % MAP_BUCKETS], *entry = held_block(sizeof *entry);
     *entry = (struct entry){*bucket, string(), string(), hash};
     *bucket = entry;
     (*at)->entries++;
@@ -113,23 +180,30 @@ static void grow_map(void)
 
 static void grow_tree(void)
 {
-    struct tree_node **at = &tree[rng_below(&rng, TREES)], *node = block(sizeof *node);
+    struct tree_node **at = &tree[rng_below(&rng, TREES)], *up = NULL;
+    struct tree_node *node = held_block(sizeof *node);
     *node = (struct tree_node){.vtable = &vtable[rng_below(&rng, 2)][2],
                                .key = rng_next(&rng) | (uint64_t)1 << 63};
-    while (*at)
-        at = node->key < (*at)->key ? &(*at)->left : &(*at)->right;
+    while (*at) {
+        up = *at;
+        at = node->key < up->key ? &up->left : &up->right;
+    }
     *at = node;
+    if (stray) {
+        node->payload[0] = (uint64_t)(uintptr_t)up;
+        node->payload[1] = node_of_ring();
+    }
 }
 
 static void grow_shared(void)
 {
     struct shared **slot = &pool[rng_below(&rng, POOL)];
     if (!*slot) {
-        *slot = block(sizeof **slot);
-        **slot = (struct shared){.vtable = &vtable[0][2], .detail = block(24)};
+        *slot = held_block(sizeof **slot);
+        **slot = (struct shared){.vtable = &vtable[0][2], .detail = held_block(24)};
     }
     uint64_t n = 2 + rng_below(&rng, 14);
-    struct vector *vector = block(sizeof *vector + n * sizeof vector->item[0]);
+    struct vector *vector = held_block(sizeof *vector + n * sizeof vector->item[0]);
     *vector = (struct vector){vectors, n};
     for (uint64_t i = 0; i < n; i++) {
         vector->item[i] = pool[rng_below(&rng, POOL)];
@@ -142,8 +216,10 @@ static void grow_shared(void)
 static void grow_buffer(void)
 {
     size_t n = 64 + rng_below(&rng, rng_below(&rng, 16) ? 1120 : 8000);
-    struct buffer *buffer = block(n);
+    struct buffer *buffer = held_block(n);
     *buffer = (struct buffer){buffers, n};
+    if (stray)
+        buffer->body[0] = node_of_ring();
     buffers = buffer;
 }
 
@@ -164,6 +240,8 @@ static void lose(void)
 static void grow(void *arg)
 {
     uint64_t want = *(uint64_t *)arg;
+    if (stray && !ring)
+        grow_ring(want / 200);
     while (blocks < want) {
         uint64_t dice = rng_below(&rng, 10000);
         if (dice < 4400)
@@ -272,6 +350,8 @@ int main(int argc, char **argv)
             want = n;
         else if (strcmp(argv[i], "--seed") == 0)
             rng.state = n;
+        else if (strcmp(argv[i], "--stray") == 0)
+            stray = n;
         else if (strcmp(argv[i], "--read") == 0)
             return yardstick(n);
         else
@@ -285,6 +365,7 @@ int main(int argc, char **argv)
     KEEP(pool);
     KEEP(&vectors);
     KEEP(&buffers);
+    KEEP(&ring);
     pthread_t thread;
     if (pthread_create(&thread, NULL, watch, NULL))
         return 1;
