@@ -61,6 +61,10 @@
 #define SINCE(made, now, then)                                                                     \
     "CASE WHEN (" made ") THEN " now " - coalesce(" then ", 0) END AS bytes_delta"
 
+#define HELD(snapshot)                                                                             \
+    "SELECT EXISTS (SELECT 1 FROM hx_holding WHERE snapshot = " snapshot ")"
+#define OF_HOLDER " WHERE c.snapshot = x.snapshot AND c.holder = x.holder"
+
 /* Who allocated, else what the kind means. */
 #define ABOUT_LEAK(site, kind)                                                                     \
     "coalesce(" site ", CASE " kind                                                                \
@@ -169,6 +173,63 @@ const struct hx_stored_census hx_stored_censuses[] = {
         .lacks = "retainer sets",
         .missing =
             "Retainer sets are not worked out in any snapshot: :analyse does it for this one.",
+        .formats = EVERYWHERE,
+        .ghc_option = "-hr",
+        .ghc_number = HX_GHC_RETAINERS,
+    },
+    {
+        .name = "holder",
+        .title = "holders",
+        .view = "holders",
+        .total = "heap_bytes",
+        .needs = HX_ANALYSE_HOLDERS,
+        .table = "hx_holding",
+        .key = "x.name",
+        .where = "x.objects > 0",
+        .several = true,
+        .subset = HX_SUBSET_KEY,
+        .members = "holder = $text",
+        .of = " held by ",
+        .objects_are = "holder AS name",
+        .here = {{"holder"}, "x.name AS holder"},
+        .across = {{"holder"}, "x.name AS holder"},
+        .whole = true,
+        .made = HELD("$snapshot"),
+        .written = "holder",
+        .list =
+            "SELECT x.snapshot AS snapshot, x.name AS holder, x.kind AS kind, x.module AS module,"
+                " x.symbol AS symbol, x.bytes AS bytes, x.objects AS objects,"
+                " x.alone_bytes AS alone_bytes, x.contested_bytes AS contested_bytes,"
+                " (SELECT o.name || CASE (SELECT count(*) FROM hx_contest c" OF_HOLDER ")"
+                        " WHEN 1 THEN '' WHEN 2 THEN ' and another one'"
+                        " ELSE ' and others' END"
+                    " FROM hx_contest c"
+                    " JOIN hx_holding o ON o.snapshot = c.snapshot AND o.holder = c.other"
+                    OF_HOLDER
+                    " ORDER BY c.bytes DESC, o.name"
+                    " LIMIT 1) AS contested_with,"
+                " x.entries AS entries, "
+                SINCE(
+                    HELD("$other"),
+                    "x.bytes",
+                    "(SELECT sum(o.bytes) FROM hx_holding o"
+                        " WHERE o.snapshot = $other AND o.name = x.name)")
+            " FROM hx_holding x"
+            " WHERE x.objects > 0 AND x.snapshot = $snapshot",
+        .facts =
+            "SELECT s.heap_bytes AS heap_bytes, x.*"
+            " FROM snapshots s"
+            " CROSS JOIN (SELECT count(*) AS rows, count(kind) AS holders,"
+                    " sum(CASE WHEN kind IS NOT NULL THEN bytes END) AS named_bytes,"
+                    " sum(contested_bytes) AS contested_bytes,"
+                    " sum(CASE holder WHEN 1 THEN bytes END) AS mixed_bytes,"
+                    " sum(CASE holder WHEN 0 THEN bytes END) AS lost_bytes"
+                " FROM hx_holding"
+                " WHERE objects > 0 AND snapshot = $snapshot) AS x"
+            " WHERE s.snapshot = $snapshot",
+        .heading = "Heap by holders",
+        .lacks = "holders",
+        .missing = "Holders are not worked out in any snapshot: :analyse does it for this one.",
         .formats = EVERYWHERE,
         .ghc_option = "-hr",
         .ghc_number = HX_GHC_RETAINERS,

@@ -67,13 +67,27 @@ static void give_account(struct unit_random *random, struct hx_snapshot *s)
     }
 }
 
+/* Each word is one for which some rule speaks, or none. */
+static void judge(struct unit_random *random, struct hx_snapshot *s)
+{
+    struct hx_graph *g = &s->graph;
+    assert_done(hx_big_array(g->evidence, g->n_edges + 1));
+    for (hx_eidx e = 0; e < g->n_edges; e++)
+        g->evidence[e] =
+            HX_EVIDENCE(unit_below(random, HX_RULE_COUNT), hx_edge_kind_of(g->edge[e]));
+    for (size_t i = 0; i < s->root_edges.n; i++)
+        s->root_edges.v[i].evidence = HX_EVIDENCE(HX_RULE_NONE, s->root_edges.v[i].kind);
+}
+
 static void store_random(struct unit_random *random, hx_store *store)
 {
     for (int i = 0; i < SNAPSHOTS; i++) {
         struct hx_snapshot *s = model_to_analyse(random, 40);
         struct hx_analysis analysis = some_analysis(random);
         int64_t id;
+        analysis.hold.holders = true;
         record(random, s);
+        judge(random, s);
         give_account(random, s);
         assert_done(hx_store_add(store, s, &analysis, NULL, &id));
         hx_snapshot_destroy(s);
@@ -124,6 +138,7 @@ static void check_views(hx_store *store)
         const char *census, *view;
     } same[] = {
         {"retainer", "SELECT snapshot, set_id, label, bytes, objects FROM retainers"},
+        {"holder", "SELECT snapshot, holder, holder, bytes, objects FROM holders"},
         {"bin", "SELECT snapshot, roots, roots, bytes, objects FROM bins"},
         {"type", "SELECT snapshot, type, type, bytes, objects FROM types"},
         {"module", "SELECT snapshot, module, module, bytes, objects FROM modules"},
@@ -210,7 +225,8 @@ static void not_made(void **state)
     int64_t id;
     assert_done(hx_store_temporary(&store));
     assert_done(hx_store_add(store, s, NULL, NULL, &id));
-    static const char *const absent[] = {"retainer", "bin", "type", "ccs", "site", "module"};
+    static const char *const absent[] = {"retainer", "holder", "bin",   "type",
+                                         "ccs",      "site",   "module"};
     for (size_t i = 0; i < sizeof absent / sizeof *absent; i++) {
         struct hx_text sql = {0};
         hx_census_sql(hx_census_find(absent[i]), id, &sql);
