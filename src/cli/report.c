@@ -56,6 +56,21 @@ static hx_error *check_view(const struct hx_args *args)
     return NULL;
 }
 
+/* The tree of dominators and that of holders are two views. */
+static hx_error *check_of(const struct hx_args *args, const char **view)
+{
+    if (!args->of)
+        return NULL;
+    if (strcmp(*view, "tree") != 0)
+        return hx_error_new(HX_E_USAGE, "--of", "leave it out", "it is for the view tree");
+    if (strcmp(args->of, "holders") == 0)
+        *view = "holder_tree";
+    else if (strcmp(args->of, "dominators") != 0)
+        return hx_error_new(HX_E_USAGE, "--of", "say holders or dominators", "'%s' is no tree",
+                            args->of);
+    return NULL;
+}
+
 hx_error *hx_cmd_report(const struct hx_args *args, int *status)
 {
     HX_FREE char *column = NULL, *where = NULL;
@@ -63,6 +78,7 @@ hx_error *hx_cmd_report(const struct hx_args *args, int *status)
         .view = args->word[1], .limit = -1, .brief = args->format == HX_FORMAT_TEXT};
     HX_TRY(hx_view_word(query.view));
     HX_TRY(check_view(args));
+    HX_TRY(check_of(args, &query.view));
     if (args->given & HX_OPTS_LEVELS && !hx_mprof_is_view(query.view))
         return hx_error_new(HX_E_USAGE, query.view, "leave it out",
                             "--terse, --normal and --verbose are for mprof's tables");

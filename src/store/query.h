@@ -36,6 +36,8 @@
     X(biography, "bytes", "objects by what was done with them in their life")                      \
     X(pages, "only_pages", "resident pages by what lies on them alone")                            \
     X(dominators, "retained_bytes", "the objects with which most would go")                        \
+    X(tree, NULL, "dominators as a tree, those of one type or shape merged")                       \
+    X(holder_tree, NULL, "the chains of holders as such a tree")                                   \
     X(losses, "count", "what could not be seen")                                                   \
     X(objects, "bytes", "every object")                                                            \
     X(edges, NULL, "references between objects")                                                   \

@@ -85,4 +85,6 @@ CREATE VIEW mprof_graph AS SELECT snapshot, entry, line, name, name_entry, self_
 CREATE VIEW biography AS SELECT snapshot, phase, bytes, objects FROM hx_biography WHERE snapshot IN (SELECT snapshot FROM hx_snapshot);
 CREATE VIEW holders AS SELECT snapshot, name AS holder, kind, module, symbol, bytes, objects, alone_bytes, contested_bytes, entries FROM hx_holding WHERE snapshot IN (SELECT snapshot FROM hx_snapshot) AND objects > 0;
 CREATE VIEW shapes AS SELECT snapshot, coalesce(label, '(unknown)') AS shape, bytes, objects FROM hx_shape WHERE snapshot IN (SELECT snapshot FROM hx_snapshot) AND objects > 0;
+CREATE VIEW tree AS SELECT snapshot, node, parent, depth, label, bytes, objects, retained_bytes FROM hx_tree WHERE snapshot IN (SELECT snapshot FROM hx_snapshot) AND kind = 'dominator';
+CREATE VIEW holder_tree AS SELECT snapshot, node, parent, depth, label, bytes, objects, retained_bytes FROM hx_tree WHERE snapshot IN (SELECT snapshot FROM hx_snapshot) AND kind = 'holder';
 CREATE VIEW retainer_entries AS SELECT snapshot, set_id, position, entries, alike, doubt FROM hx_entry WHERE snapshot IN (SELECT snapshot FROM hx_snapshot);

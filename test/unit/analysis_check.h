@@ -106,6 +106,8 @@ static inline char *tell_all(hx_store *store, int64_t id)
         "SELECT root_id, kind, name, module, address, size, direct_objects, retained_bytes"
         " FROM roots WHERE snapshot = %d ORDER BY root_id",
         "SELECT * FROM dominators WHERE snapshot = %d",
+        "SELECT * FROM tree WHERE snapshot = %d ORDER BY node",
+        "SELECT * FROM holder_tree WHERE snapshot = %d ORDER BY node",
         "SELECT census, CASE census WHEN 'retainer' THEN (SELECT label FROM retainers AS r"
         " WHERE r.snapshot = p.snapshot AND r.set_id = p.key) ELSE key END AS k,"
         " only_pages, shared_pages FROM pages AS p WHERE snapshot = %d ORDER BY census, k,"
@@ -279,6 +281,35 @@ static inline void check_types(hx_store *store, int64_t id, const struct hx_snap
     }
 }
 
+/* Each tree is the heap. By dominators, what one root alone keeps is under its name. */
+static inline void check_trees(hx_store *store, int64_t id)
+{
+    static const char *const questions[] = {
+        "SELECT sum(t.bytes) IS NOT nullif(s.heap_bytes, 0) OR sum(t.objects) IS NOT"
+        " nullif(s.heap_objects, 0) FROM snapshots s LEFT JOIN tree t USING(snapshot)"
+        " WHERE s.snapshot = %d",
+        "SELECT count(*) FROM tree t WHERE snapshot = %d AND retained_bytes <> bytes +"
+        " (SELECT coalesce(sum(c.retained_bytes), 0) FROM tree c"
+        " WHERE c.snapshot = t.snapshot AND c.parent = t.node)",
+        "SELECT count(*) FROM tree t WHERE snapshot = %d AND parent IS NULL AND label NOT IN"
+        " ('(several)', '(unreachable)') AND retained_bytes < (SELECT sum(r.retained_bytes)"
+        " FROM roots r WHERE r.snapshot = t.snapshot AND r.name = t.label AND r.kind IN ('global', "
+        "'mapping'))",
+    };
+    for (size_t i = 0; i < sizeof questions / sizeof *questions; i++) {
+        char sql[1024];
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        snprintf(sql, sizeof sql, questions[i], (int)id);
+#pragma GCC diagnostic pop
+        char *found = tell_format(store, "%s", sql);
+        if (strcmp(found, "0|\n") != 0)
+            print_error("%s: %s\n", sql, found);
+        assert_string_equal(found, "0|\n");
+        free(found);
+    }
+}
+
 static inline void check_all(hx_store *store, int64_t id, const struct hx_snapshot *s,
                              const struct hx_analysis *analysis)
 {
@@ -294,6 +325,7 @@ static inline void check_all(hx_store *store, int64_t id, const struct hx_snapsh
     check_objects(store, id, s, set, bin, &all, &sure);
     check_roots(store, id, s, &all);
     check_types(store, id, s, &all);
+    check_trees(store, id);
     check_pages(store, id, s, "retainer", "o.set_id", set);
     check_pages(store, id, s, "bin", "o.bin", bin);
     check_pages(store, id, s, "type", "coalesce(o.type, '(unknown)')", type);

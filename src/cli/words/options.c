@@ -296,6 +296,9 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
     case HX_OPT_BY:
         args->by = value;
         return NULL;
+    case HX_OPT_OF:
+        args->of = value;
+        return NULL;
     case HX_OPT_OBJECT:
         return hx_parse_u64(value, &args->object)
                    ? NULL

@@ -32,6 +32,7 @@
     X(STRICT, "strict", 0, NULL, "a suppression that takes out nothing holds like a condition")    \
     X(WHEN, "when", 0, "EXPR", "each time that a condition becomes true: 'rss > 2G'")              \
     X(BY, "by", 0, "WORD", "what bytes are broken down by: retainer, bin, ccs, type ...")          \
+    X(OF, "of", 0, "EXPR", "report tree: of holders or dominators; histogram: of which objects")   \
     X(OBJECT, "object", 0, "ADDR", "the object that a picture is about")                           \
     X(EXE, "exe", 0, "FILE", "the program that a core is of")                                      \
     X(SYSROOT, "sysroot", 0, "DIR", "where the files of a core's machine lie")                     \
@@ -117,8 +118,8 @@ struct hx_args {
     size_t n_suppressions;
     bool strict;
     bool as_suppressions; /* --format suppressions: rows of leaks as entries that match them */
-    const char *by, *exe, *sysroot; /* NULL: not said */
-    uint64_t object;                /* --object */
+    const char *by, *of, *exe, *sysroot; /* NULL: not said */
+    uint64_t object;                     /* --object */
     uint64_t every_ns, duration_ns, count, limit;
     enum hx_format format;
     const char *pause; /* a method that is asked for and not in this version; else NULL */

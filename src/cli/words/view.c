@@ -53,6 +53,8 @@ unsigned hx_view_parts(const char *view)
         {"censuses", HX_ANALYSE_RETAINERS},
         {"retainer_members", HX_ANALYSE_RETAINERS},
         {"mprof_held", HX_ANALYSE_RETAINERS},
+        {"tree", HX_ANALYSE_RETAINED},
+        {"holder_tree", HX_ANALYSE_HOLDERS},
         {"objects", HX_ANALYSE_ALL},
         {"pages", HX_ANALYSE_ALL},
     };

@@ -93,6 +93,7 @@ struct table {
     bool ascii;
     bool units;          /* bytes have short ones */
     size_t shown;        /* a column of such texts as are to be shown, where there are units */
+    int64_t depth;       /* of nodes: of the row in hand; labels are indented. -1: there are none */
     struct hx_text text; /* the cells' bytes */
     HX_VEC(struct cell) cells;
     size_t *width; /* of each column */
@@ -132,12 +133,12 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-static bool is_address(const char *name)
+static bool is_address(const struct table *table, const char *name)
 {
     static const char *const names[] = {"address", "source", "target", "dominator", "parent"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
-            return true;
+            return table->depth < 0 || strcmp(name, "parent") != 0;
     return false;
 }
 
@@ -172,7 +173,9 @@ static void put_cell(struct table *table, size_t column, struct hx_value value, 
         hx_text_putc(text, '-');
         break;
     case HX_VALUE_INT:
-        if (is_address(name))
+        if (table->depth >= 0 && strcmp(name, "depth") == 0)
+            table->depth = value.i;
+        if (is_address(table, name))
             hx_text_putf(text, "0x%llx", (unsigned long long)value.i);
         else if (table->units && value.i >= 0 && is_bytes(name))
             hx_text_puts(text, hx_human_bytes((uint64_t)value.i, (char[HX_HUMAN]){0}));
@@ -185,6 +188,8 @@ static void put_cell(struct table *table, size_t column, struct hx_value value, 
         hx_put_shortest_real(text, value.real);
         break;
     case HX_VALUE_TEXT:
+        for (int64_t i = strcmp(name, "label") == 0 ? table->depth : 0; i > 0; i--)
+            hx_text_puts(text, "  ");
         put_text_cell(table, column, value);
         break;
     }
@@ -436,6 +441,10 @@ size_t hx_print_columns(void *file, bool *ret_ascii)
 static hx_error *print_text(struct table *table, FILE *file, struct hx_text *out)
 {
     table->columns = hx_rows_columns(table->rows);
+    table->depth = -1;
+    for (size_t c = 0; c < table->columns; c++)
+        if (strcmp(hx_rows_name(table->rows, c), "node") == 0)
+            table->depth = 0;
     hx_error *err = print_table(table, file, out);
     hx_text_free(&table->text);
     hx_vec_free(&table->cells);

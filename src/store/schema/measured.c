@@ -92,6 +92,8 @@ hx_error *hx_query_measured(hx_store *store, const char *target, const struct hx
         {"censuses", NULL, NULL},
         /* nothing that is lost dominates or is dominated */
         {"dominators", "reachable_objects IS NOT 0", NULL},
+        {"tree", NULL, NULL},
+        {"holder_tree", NULL, "holders were not worked out: all references are looked at"},
         {"pages", NULL, "which pages were resident was not recorded"},
     };
     const struct hx_stored_census *census = hx_census_of_view(query->view);

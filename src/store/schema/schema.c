@@ -131,6 +131,12 @@ static const struct public_view {
     {8, "shapes",
      "SELECT snapshot, coalesce(label, '(unknown)') AS shape, bytes, objects FROM hx_shape" FINISHED
      " AND objects > 0"},
+    {8, "tree",
+     "SELECT snapshot, node, parent, depth, label, bytes, objects, retained_bytes"
+     " FROM hx_tree" FINISHED " AND kind = 'dominator'"},
+    {8, "holder_tree",
+     "SELECT snapshot, node, parent, depth, label, bytes, objects, retained_bytes"
+     " FROM hx_tree" FINISHED " AND kind = 'holder'"},
     {8, "retainer_entries",
      "SELECT snapshot, set_id, position, entries, alike, doubt FROM hx_entry" FINISHED},
 };

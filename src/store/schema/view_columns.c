@@ -115,6 +115,13 @@ static const struct hx_filter_column columns[] = {
     N(dominators, sure_retained_bytes) N(dominators, sure_retained_objects)
     N(dominators, parent)
 
+    N(tree, snapshot) N(tree, node) N(tree, parent) N(tree, depth) T(tree, label) N(tree, bytes)
+    N(tree, objects) N(tree, retained_bytes)
+
+    N(holder_tree, snapshot) N(holder_tree, node) N(holder_tree, parent) N(holder_tree, depth)
+    T(holder_tree, label) N(holder_tree, bytes) N(holder_tree, objects)
+    N(holder_tree, retained_bytes)
+
     N(losses, snapshot) T(losses, what) N(losses, count) N(losses, bytes) N(losses, address)
 
     N(objects, snapshot) N(objects, address) N(objects, bytes) N(objects, requested)

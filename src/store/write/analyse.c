@@ -8,6 +8,7 @@
 #include "store/db.h"
 #include "store/write/holdings.h"
 #include "store/write/sets.h"
+#include "store/write/trees.h"
 #include "traverse/hold/rounds.h"
 #include "traverse/retain/bins.h"
 
@@ -462,13 +463,17 @@ static hx_error *analyse_holders(struct hx_writer *w, const struct hx_analysis *
 {
     if (parts & HX_ANALYSE_HOLDERS && w->graph->evidence)
         w->stray_edges = hx_int(count_stray(w, analysis));
+    if (!rounds && parts & HX_ANALYSE_HOLDERS) {
+        HX_TRY(hx_trees_forget_holders(w));
+        return hx_holdings_forget(w);
+    }
     if (!rounds)
-        return parts & HX_ANALYSE_HOLDERS ? hx_holdings_forget(w) : NULL;
+        return NULL;
     if (!(parts & HX_ANALYSE_HOLDERS))
         return choose_by_rounds(w, analysis, false);
     HX_TRY(hx_analyse_holdings(w, analysis));
     hx_edges_choose(w->snapshot, &analysis->hold, analysis->threads);
-    return NULL;
+    return hx_trees_holders(w, analysis);
 }
 
 static hx_error *analyse_parts(struct hx_writer *w, const struct hx_analysis *analysis, bool rounds,

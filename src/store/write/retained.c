@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/timing.h"
 #include "store/db.h"
+#include "store/write/trees.h"
 #include "store/write/write_recording.h"
 #include "traverse/dominate/dominators.h"
 #include "traverse/dominate/groups.h"
@@ -32,6 +33,7 @@ struct top {
 
 struct retained {
     struct hx_writer *w;
+    const struct hx_analysis *analysis;
     unsigned threads;
     struct hx_dominators dominators;
     struct hx_sure sure; /* differences to them */
@@ -445,6 +447,7 @@ static hx_error *run_retained(struct retained *r)
     HX_TRY(write_columns(r));
     HX_TRY(write_roots(r));
     HX_TRY(find_top(r));
+    HX_TRY(hx_trees_dominators(w, r->analysis, &r->dominators));
     HX_TRY(find_differences(r));
     hx_dominators_drop_parent(&r->dominators);
     HX_TRY(group_by_type(r));
@@ -464,7 +467,7 @@ static hx_error *run_retained(struct retained *r)
 
 hx_error *hx_analyse_retained(struct hx_writer *w, const struct hx_analysis *analysis)
 {
-    struct retained r = {.w = w, .threads = analysis->threads};
+    struct retained r = {.w = w, .analysis = analysis, .threads = analysis->threads};
     hx_error *err = run_retained(&r);
     hx_sure_deinit(&r.sure);
     hx_dominators_deinit(&r.dominators);
