@@ -16,9 +16,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WORDS    64   /* of a block that are looked at as fields */
-#define ALIKE    32   /* fewer say nothing */
-#define LARGE    4096 /* bytes: looked at as a whole where it is alone */
+#define WORDS    64    /* of a block that are looked at as fields */
+#define ALIKE    32    /* fewer say nothing */
+#define LARGE    4096  /* bytes: looked at as a whole where it is alone */
+#define SAMPLE   16384 /* members of a group that are counted */
 #define TARGETS  4
 #define VARIANTS 4096 /* of a group; members of others are not looked at */
 #define TAGS     16   /* values of a field that tells variants apart */
@@ -81,6 +82,13 @@ struct fields {
     HX_VEC(uint32_t) class_of; /* of each word of a variant */
     struct hx_pairs group_by_key, variant_by_key, class_by_key, landings;
     uint64_t module_low, module_high;
+    bool frozen; /* everything is counted: tables are only read, by several threads */
+};
+
+/* Where a worker is. */
+struct cursor {
+    struct fields *fields;
+    size_t span;       /* a hint */
     uint64_t last_key; /* of the variant that was looked up last */
     uint32_t last_variant;
     bool failed;
@@ -189,13 +197,14 @@ static bool is_text(uint64_t word)
 }
 
 /* Pointers that other rules have judged count as nothing. False: it is not looked at. */
-static bool look_at(struct fields *fields, hx_obj object, size_t *span, struct words *ret)
+static bool look_at(struct cursor *cursor, hx_obj object, struct words *ret)
 {
+    struct fields *fields = cursor->fields;
     const struct hx_graph *graph = fields->graph;
     struct group *group = &fields->groups.v[fields->group_of[object]];
     if (group->objects < ALIKE || !group->n_words)
         return false;
-    ret->word = hx_judge_peek(fields->judge, graph->addr[object], group->n_words, span);
+    ret->word = hx_judge_peek(fields->judge, graph->addr[object], group->n_words, &cursor->span);
     if (!ret->word)
         return false;
     ret->group = group;
@@ -246,8 +255,9 @@ static inline uint32_t target_group(const struct fields *fields, hx_eidx e)
     return fields->group_of[hx_edge_target(fields->graph->edge[e])];
 }
 
-static void count_words(struct fields *fields, hx_obj object, struct words *words)
+static void count_words(struct cursor *cursor, hx_obj object, struct words *words)
 {
+    const struct fields *fields = cursor->fields;
     (void)object;
     for (size_t i = 0; i < words->n; i++) {
         struct field *field = &words->field[i];
@@ -262,19 +272,26 @@ static void count_words(struct fields *fields, hx_obj object, struct words *word
             vote_target(&words->field[word_of(fields, e)], target_group(fields, e));
 }
 
-typedef void object_fn(struct fields *fields, hx_obj object, struct words *words);
+typedef void object_fn(struct cursor *cursor, hx_obj object, struct words *words);
 
-static hx_error *each_object(struct fields *fields, object_fn *look)
+/* Of large groups a sample is enough: members that do not depend on who looks. */
+static bool is_sample(const struct fields *fields, hx_obj object)
 {
-    size_t span = 0;
+    uint32_t objects = fields->groups.v[fields->group_of[object]].objects;
+    return objects <= SAMPLE || hx_hash(7, object) % objects < SAMPLE;
+}
+
+static hx_error *each_sample(struct fields *fields, object_fn *count)
+{
+    struct cursor cursor = {.fields = fields, .last_variant = HX_NO_PAIR};
     for (hx_obj i = 0; i < fields->graph->n; i++) {
         struct words words;
         if ((i & 0xffff) == 0 && hx_progress_cancelled(fields->judge->progress))
             return hx_error_cancelled("words");
-        if (look_at(fields, i, &span, &words))
-            look(fields, i, &words);
+        if (is_sample(fields, i) && look_at(&cursor, i, &words))
+            count(&cursor, i, &words);
     }
-    return fields->failed ? hx_error_nomem() : NULL;
+    return cursor.failed ? hx_error_nomem() : NULL;
 }
 
 /* --- variants ----------------------------------------------------------------------------- */
@@ -343,15 +360,13 @@ static hx_error *add_class(struct fields *fields, uint64_t key)
     return NULL;
 }
 
-static hx_error *find_variant_classes(struct fields *fields, const struct words *words,
-                                      uint32_t *ret)
+#define TOO_MANY (HX_NO_PAIR - 1)
+
+static hx_error *add_variant(struct fields *fields, const struct words *words, uint64_t key,
+                             const uint64_t mark[WORDS], uint64_t variant, uint32_t *ret)
 {
-    uint64_t mark[WORDS], variant = find_variant(fields, words, mark);
-    uint64_t group = (uint64_t)(words->group - fields->groups.v), key = hx_hash(group + 1, variant);
+    uint64_t group = (uint64_t)(words->group - fields->groups.v);
     uint32_t *first;
-    *ret = fields->last_variant;
-    if (key == fields->last_key)
-        return NULL;
     HX_TRY(hx_pairs_at(&fields->variant_by_key, key, &first));
     if (*first == HX_NO_PAIR && words->group->variants < VARIANTS) {
         words->group->variants++;
@@ -359,21 +374,31 @@ static hx_error *find_variant_classes(struct fields *fields, const struct words 
         for (size_t i = 0; i < words->n; i++)
             HX_TRY(add_class(fields, hx_hash(hx_hash(group, i), variant - mark[i])));
     } else if (*first == HX_NO_PAIR) {
-        *first = HX_NO_PAIR - 1; /* too many of them */
+        *first = TOO_MANY;
     }
-    *ret = fields->last_variant = *first;
-    fields->last_key = key;
+    *ret = *first;
     return NULL;
 }
 
 /* The class of the first of the words; NULL: it is not looked at. */
-static const uint32_t *classes_of(struct fields *fields, const struct words *words)
+static const uint32_t *classes_of(struct cursor *cursor, const struct words *words)
 {
-    uint32_t variant;
-    hx_error *err = find_variant_classes(fields, words, &variant);
-    fields->failed |= err != NULL;
-    hx_error_free(err);
-    return err || variant == HX_NO_PAIR - 1 ? NULL : fields->class_of.v + variant;
+    struct fields *fields = cursor->fields;
+    uint64_t mark[WORDS], variant = find_variant(fields, words, mark);
+    uint64_t key = hx_hash((uint64_t)(words->group - fields->groups.v) + 1, variant);
+    if (cursor->last_variant == HX_NO_PAIR || key != cursor->last_key) {
+        cursor->last_key = key;
+        hx_error *err = NULL;
+        if (fields->frozen)
+            cursor->last_variant = hx_pairs_find(&fields->variant_by_key, key);
+        else
+            err = add_variant(fields, words, key, mark, variant, &cursor->last_variant);
+        cursor->failed |= err != NULL;
+        hx_error_free(err);
+        if (err)
+            cursor->last_variant = HX_NO_PAIR;
+    }
+    return cursor->last_variant >= TOO_MANY ? NULL : fields->class_of.v + cursor->last_variant;
 }
 
 /* --- counting ----------------------------------------------------------------------------- */
@@ -395,10 +420,11 @@ static uint64_t place_of(const struct fields *fields, hx_eidx e, uint64_t value)
     return hx_pair_key(fields->group_of[target], (uint32_t)(value - fields->graph->addr[target]));
 }
 
-static void count_class(struct fields *fields, hx_obj object, struct words *words)
+static void count_class(struct cursor *cursor, hx_obj object, struct words *words)
 {
+    struct fields *fields = cursor->fields;
     (void)object;
-    const uint32_t *class_of = classes_of(fields, words);
+    const uint32_t *class_of = classes_of(cursor, words);
     for (size_t i = 0; class_of && i < words->n; i++) {
         struct class *class = &fields->classes.v[class_of[i]];
         class->zero += words->kind[i] == ZERO;
@@ -425,9 +451,10 @@ static void count_class(struct fields *fields, hx_obj object, struct words *word
 }
 
 /* The candidates of the votes, counted. */
-static void count_targets(struct fields *fields, hx_obj object, struct words *words)
+static void count_targets(struct cursor *cursor, hx_obj object, struct words *words)
 {
-    const uint32_t *class_of = classes_of(fields, words);
+    struct fields *fields = cursor->fields;
+    const uint32_t *class_of = classes_of(cursor, words);
     for (hx_eidx e = words->first; class_of && e < words->end; e++) {
         hx_obj target = hx_edge_target(fields->graph->edge[e]);
         size_t i = word_of(fields, e);
@@ -509,9 +536,10 @@ static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_ei
     return rule;
 }
 
-static void judge_object(struct fields *fields, hx_obj object, struct words *words)
+static void judge_object(struct cursor *cursor, hx_obj object, struct words *words)
 {
-    const uint32_t *class_of = classes_of(fields, words);
+    struct fields *fields = cursor->fields;
+    const uint32_t *class_of = classes_of(cursor, words);
     for (hx_eidx e = words->first; class_of && e < words->end; e++) {
         size_t i = word_of(fields, e);
         if (words->kind[i] != POINTER)
@@ -521,6 +549,17 @@ static void judge_object(struct fields *fields, hx_obj object, struct words *wor
         if (rule != HX_RULE_NONE)
             hx_judge_edge(fields->judge, e, rule);
     }
+}
+
+static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
+{
+    (void)worker;
+    struct cursor cursor = {.fields = context, .last_variant = HX_NO_PAIR};
+    struct words words;
+    for (hx_obj i = from; i < to; i++)
+        if (cursor.fields->graph->fwd[i] != cursor.fields->graph->fwd[i + 1] &&
+            look_at(&cursor, i, &words))
+            judge_object(&cursor, i, &words);
 }
 
 /* --- shapes ------------------------------------------------------------------------------- */
@@ -548,16 +587,17 @@ static hx_error *judge_fields(struct fields *fields)
 {
     find_modules(fields);
     HX_TRY(find_groups(fields));
-    HX_TRY(each_object(fields, count_words));
-    HX_TRY(each_object(fields, count_class));
-    HX_TRY(each_object(fields, count_targets));
-    HX_TRY(each_object(fields, judge_object));
+    HX_TRY(each_sample(fields, count_words));
+    HX_TRY(each_sample(fields, count_class));
+    HX_TRY(each_sample(fields, count_targets));
+    fields->frozen = true;
+    HX_TRY(hx_judge_objects(fields->judge, judge_block, fields));
     return make_shapes(fields);
 }
 
 hx_error *hx_judge_fields(const struct hx_judge *judge)
 {
-    struct fields fields = {.judge = judge, .graph = judge->graph, .last_variant = HX_NO_PAIR};
+    struct fields fields = {.judge = judge, .graph = judge->graph};
     hx_error *err = judge_fields(&fields);
     hx_big_free(&fields.group_of_mem);
     hx_vec_free(&fields.groups);

@@ -24,7 +24,7 @@ enum hx_rank { HX_RANK_FIRM = 0, HX_RANK_SPARSE = 1, HX_RANK_STRAY = 2 };
     X(7, bytes, HX_RANK_STRAY, "in a block of bytes or text")                                      \
     X(8, slack, HX_RANK_STRAY, "at the end of a block, behind what is in use in those alike")      \
     X(9, field, HX_RANK_STRAY, "in a field that holds other values")                               \
-    X(10, unanswered, HX_RANK_STRAY, "a link that is not answered, where those alike are")         \
+    X(10, unanswered, HX_RANK_SPARSE, "a link that is not answered, where those alike are")        \
     X(11, count, HX_RANK_STRAY, "behind the count of slots in use")                                \
     X(12, few, HX_RANK_SPARSE, "in a field that is hardly ever set")                               \
     X(13, target, HX_RANK_SPARSE, "to what hardly any of those alike point to")                    \
