@@ -515,6 +515,59 @@ static bool is_chain(const struct class *class)
                        NEARLY);
 }
 
+/* Plain interior pointers that all lead to one place in blocks alike: links of an intrusive list.
+ */
+static hx_error *find_landings(struct fields *fields)
+{
+    for (size_t i = 0; i < fields->classes.n; i++) {
+        const struct class *class = &fields->classes.v[i];
+        uint32_t *landing;
+        if (class->interior < ALIKE || part_below(class->to_place, class->interior, NEARLY))
+            continue;
+        HX_TRY(hx_pairs_at(&fields->landings, class->place, &landing));
+        *landing = 1;
+    }
+    return NULL;
+}
+
+static bool is_landing(const struct fields *fields, hx_obj target, uint64_t value)
+{
+    uint64_t place =
+        hx_pair_key(fields->group_of[target], (uint32_t)(value - fields->graph->addr[target]));
+    return hx_pairs_find(&fields->landings, place) != HX_NO_PAIR;
+}
+
+/* Wherever they come from: the head of such a list is alone of its kind. */
+static void judge_landings(struct cursor *cursor, hx_obj object)
+{
+    const struct fields *fields = cursor->fields;
+    const struct hx_graph *graph = fields->graph;
+    for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
+        hx_obj target = hx_edge_target(graph->edge[e]);
+        if (HX_EVIDENCE_KIND(graph->evidence[e]) != HX_EDGE_INTERIOR || target == object)
+            continue;
+        const uint64_t *word = hx_judge_peek(
+            fields->judge, graph->addr[object] + hx_edge_offset(graph->edge[e]), 1, &cursor->span);
+        if (word && is_landing(fields, target, *word))
+            hx_judge_edge(fields->judge, e, HX_RULE_intrusive);
+    }
+}
+
+static void judge_root_landings(const struct fields *fields)
+{
+    struct hx_snapshot *snapshot = fields->judge->snapshot;
+    size_t span = 0;
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        const struct hx_root *root = &snapshot->roots.v[edge->root];
+        const uint64_t *word = root->kind == HX_ROOT_REGISTER
+                                   ? &root->value
+                                   : hx_judge_peek(fields->judge, edge->address, 1, &span);
+        if (edge->kind == HX_EDGE_INTERIOR && word && is_landing(fields, edge->target, *word))
+            edge->evidence = HX_EVIDENCE(HX_RULE_intrusive, edge->kind);
+    }
+}
+
 static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_eidx e,
                                struct field *field, const struct class *class, bool slack)
 {
@@ -556,10 +609,14 @@ static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
     (void)worker;
     struct cursor cursor = {.fields = context, .last_variant = HX_NO_PAIR};
     struct words words;
-    for (hx_obj i = from; i < to; i++)
-        if (cursor.fields->graph->fwd[i] != cursor.fields->graph->fwd[i + 1] &&
-            look_at(&cursor, i, &words))
+    for (hx_obj i = from; i < to; i++) {
+        if (cursor.fields->graph->fwd[i] == cursor.fields->graph->fwd[i + 1])
+            continue;
+        if (look_at(&cursor, i, &words))
             judge_object(&cursor, i, &words);
+        if (cursor.fields->landings.n)
+            judge_landings(&cursor, i);
+    }
 }
 
 /* --- shapes ------------------------------------------------------------------------------- */
@@ -590,8 +647,10 @@ static hx_error *judge_fields(struct fields *fields)
     HX_TRY(each_sample(fields, count_words));
     HX_TRY(each_sample(fields, count_class));
     HX_TRY(each_sample(fields, count_targets));
+    HX_TRY(find_landings(fields));
     fields->frozen = true;
     HX_TRY(hx_judge_objects(fields->judge, judge_block, fields));
+    judge_root_landings(fields);
     return make_shapes(fields);
 }
 
