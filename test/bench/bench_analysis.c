@@ -27,7 +27,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SET = 8, BINS = 64, GROUPS = 128, RETAINERS = 40, SURE_PART = 4 };
+enum { BINS = 64, GROUPS = 128, RETAINERS = 40, SURE_PART = 4 };
 
 static uint64_t sink; /* keeps results alive */
 
@@ -91,7 +91,7 @@ static double time_sets(struct forest *forest)
     struct hx_retention retention;
     hx_sets *sets;
     double start = now();
-    must(hx_sets_create(MAX_SET, &sets));
+    must(hx_sets_create(HX_SETS_AUTO, &sets));
     must(hx_scheme_apply(hx_scheme_find("root"), forest->snapshot, NULL, &rule));
     must(hx_retain(forest->snapshot, &rule.rule, sets, NULL, &retention));
     double took = now() - start;

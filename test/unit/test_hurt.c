@@ -299,7 +299,7 @@ static void test_many_roots(void **state)
     many_roots(false);
 }
 
-enum { STAIRS = 20000 };
+enum { STAIRS = 20000, SHARING = 10, SHARED_ROOTS = 2000 };
 
 static void check_subsets(const hx_sets *sets, const hx_set *set, size_t max)
 {
@@ -384,6 +384,49 @@ static void test_stairs(void **state)
     end(&shape);
 }
 
+static void check_shared(const hx_sets *sets, const hx_set *set, size_t max)
+{
+    const hx_retainer *element;
+    assert_int_equal(max, 0);
+    for (size_t i = 0; i < SHARING; i++)
+        assert_int_equal(hx_sets_elements(sets, set[i], &element), SHARED_ROOTS / 2);
+    for (size_t i = SHARING; i < SHARING + 1000; i++)
+        assert_in_range(hx_sets_elements(sets, set[i], &element), SHARED_ROOTS / 2, SHARED_ROOTS);
+}
+
+/* A few structures, each of which many roots lead to, share all else: three of them have each
+ * object. */
+static void test_shared(void **state)
+{
+    (void)state;
+    struct shape shape;
+    struct unit_random random = {1};
+    size_t n = scaled(1000000), edges = 0;
+    uint8_t *holder = malloc(3 * n);
+    assert_non_null(holder);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < 3; k++)
+            holder[3 * i + k] = (uint8_t)((unit_below(&random, SHARING - 2) + k) % SHARING);
+    begin(&shape, 3 * n, SHARING * SHARED_ROOTS / 2);
+    for (size_t i = 0; i < SHARING; i++)
+        for (size_t e = 0; e < 3 * n; e++)
+            if (holder[e] == i) {
+                add_edge(&shape, i, SHARING + e / 3);
+                edges++;
+            }
+    assert_int_equal(edges, 3 * n);
+    for (size_t root = 0; root < SHARED_ROOTS; root++)
+        for (size_t i = 0; i < SHARING; i++)
+            if ((root + i * SHARED_ROOTS / SHARING) % SHARED_ROOTS < SHARED_ROOTS / 2)
+                add_root_edge(&shape, root, i);
+    finish(&shape, SHARING + n, SHARED_ROOTS);
+    printf("  %zu objects, each of three structures with %d roots\n", n, SHARED_ROOTS / 2);
+    find_states(&shape);
+    find_sets(&shape, HX_SETS_AUTO, NULL, 10 * n, check_shared);
+    end(&shape);
+    free(holder);
+}
+
 /* A list in which every object is a retainer of its own. */
 static void test_singletons(void **state)
 {
@@ -414,7 +457,8 @@ static void test_singletons(void **state)
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_list),       cmocka_unit_test(test_complete_graph),
     cmocka_unit_test(test_many_roots), cmocka_unit_test(test_subsets),
-    cmocka_unit_test(test_stairs),     cmocka_unit_test(test_singletons),
+    cmocka_unit_test(test_stairs),     cmocka_unit_test(test_shared),
+    cmocka_unit_test(test_singletons),
 };
 
 /* A stack that recursion over an object would overflow. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Unions that were made before are found here first; a power of two. */
-enum { MEMO_SLOTS = 1 << 15 };
+enum { MEMO_SLOTS = 1 << 15, LIST_SLOTS = 1 << 12, LIST_MAX = 6 };
 
 #define SETS_MAX ((hx_set)1 << 31)
 
@@ -21,6 +21,12 @@ struct record {
 
 struct memo {
     hx_set a, b, both; /* a < b */
+};
+
+/* Few sets in the order in which they were given: large structures share what they lead to, so
+ * that the same come together again and again. */
+struct list_memo {
+    hx_set set[LIST_MAX], all; /* 0 behind the last */
 };
 
 /* Invariants: record[0] and record[1] stand for NONE and MANY; the elements of a record of no more
@@ -42,6 +48,7 @@ struct hx_sets {
     hx_set *bucket;
     size_t buckets;
     struct memo *memo;
+    struct list_memo *list_memo;
 };
 
 /* Spreads a retainer's number, so that sums of them differ where the sets do. The constants are
@@ -65,7 +72,9 @@ hx_error *hx_sets_create(unsigned max_elements, hx_sets **ret)
     sets->buckets = 1024;
     sets->bucket = calloc(sets->buckets, sizeof *sets->bucket);
     sets->memo = calloc(MEMO_SLOTS, sizeof *sets->memo);
-    if (!sets->bucket || !sets->memo || !hx_vec_push(&sets->record, (struct record){0}) ||
+    sets->list_memo = calloc(LIST_SLOTS, sizeof *sets->list_memo);
+    if (!sets->bucket || !sets->memo || !sets->list_memo ||
+        !hx_vec_push(&sets->record, (struct record){0}) ||
         !hx_vec_push(&sets->record, (struct record){0})) {
         hx_sets_destroy(sets);
         return hx_error_nomem();
@@ -85,6 +94,7 @@ void hx_sets_destroy(hx_sets *sets)
     hx_vec_free(&sets->mark);
     free(sets->bucket);
     free(sets->memo);
+    free(sets->list_memo);
     free(sets);
 }
 
@@ -434,7 +444,7 @@ static bool merge_others(hx_sets *sets, hx_set largest)
 }
 
 /* What the largest one lacks is put beside it: mostly that is little or nothing. */
-hx_set hx_sets_union_all(hx_sets *sets, const hx_set *set, size_t n)
+static hx_set unite_all(hx_sets *sets, const hx_set *set, size_t n)
 {
     const hx_retainer *element;
     hx_set largest = HX_SET_NONE;
@@ -470,4 +480,26 @@ hx_set hx_sets_union_all(hx_sets *sets, const hx_set *set, size_t n)
         return HX_SET_NONE;
     }
     return intern_set(sets, key);
+}
+
+static struct list_memo *list_memo_of(const hx_sets *sets, const hx_set *set, size_t n)
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash + set[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    return &sets->list_memo[hash >> 52];
+}
+
+hx_set hx_sets_union_all(hx_sets *sets, const hx_set *set, size_t n)
+{
+    if (n == 0 || n > LIST_MAX)
+        return unite_all(sets, set, n);
+    struct list_memo *memo = list_memo_of(sets, set, n), list = {0};
+    memcpy(list.set, set, n * sizeof *set);
+    if (memcmp(memo->set, list.set, sizeof list.set) == 0)
+        return memo->all;
+    list.all = unite_all(sets, set, n);
+    if (!sets->failed)
+        *memo = list;
+    return list.all;
 }
