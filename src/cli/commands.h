@@ -34,7 +34,7 @@ enum hx_exit {
     X(report, "TARGET VIEW", 2, 2,                                                                 \
       HX_OPTS_TAKE | HX_OPTS_ATTRIBUTION | HX_OPTS_LEVELS | HX_OPTS_FOREIGN | HX_BIT(SNAPSHOT) |   \
           HX_BIT(WHERE) | HX_BIT(SORT) | HX_BIT(LIMIT) | HX_BIT(FORMAT) | HX_BIT(SUPPRESSIONS) |   \
-          HX_BIT(VISITS) | HX_BIT(OF),                                                             \
+          HX_BIT(VISITS) | HX_BIT(OF) | HX_BIT(BY),                                                \
       "print a view of a store or of a process")                                                   \
     X(why, "TARGET ADDR", 2, 2,                                                                    \
       HX_OPTS_CAPTURE | HX_OPTS_FOREIGN | HX_BIT(SNAPSHOT) | HX_BIT(LIMIT) | HX_BIT(FROM) |        \

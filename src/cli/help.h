@@ -26,6 +26,9 @@ void hx_help_row(struct hx_text *text, const char *left, const char *about);
     X(report, "heapx report app.hx roots --where 'retained_bytes > 1M' --format csv",              \
       "what holds more than a megabyte, for another program")                                      \
     X(report, "heapx report app.hx leaks --snapshot all", "lost memory over time")                 \
+    X(report, "heapx report app.hx tree --of holders", "the heap in few rows")                     \
+    X(report, "heapx report app.hx histogram --of \"retainer = 'cache'\" --by size",               \
+      "what one variable keeps, by size")                                                          \
     X(why, "heapx why app.hx 0x55d0c8a412a0", "the shortest chain that keeps an object alive")     \
     X(why, "heapx why app.hx 0x55d0c8a412a0 --limit 5 --from cache",                               \
       "five chains from one variable")                                                             \

@@ -1,11 +1,13 @@
 /* report.c - `heapx report TARGET VIEW`. */
 #include "base/cleanup.h"
+#include "base/nearest.h"
 #include "cli/commands.h"
 #include "cli/take/take.h"
 #include "cli/words/suppressions_option.h"
 #include "cli/words/view.h"
 #include "store/cost/mprof.h"
 #include "store/print/print_centres.h"
+#include "store/query/histogram.h"
 #include "store/schema/measured.h"
 
 #include <stdio.h>
@@ -14,8 +16,8 @@
 /* The condition of --where in SQL; *sql is the caller's. */
 static hx_error *parse_where(const char *view, const char *where, char **sql)
 {
-    struct hx_filter_schema schema;
-    if (!hx_view_schema(view, &schema))
+    struct hx_filter_schema schema = hx_histogram_schema;
+    if (strcmp(view, "histogram") != 0 && !hx_view_schema(view, &schema))
         return hx_error_new(HX_E_USAGE, "--where", "leave it out", "%s has no columns to ask for",
                             view);
     HX_FILTER hx_filter *filter = NULL;
@@ -56,13 +58,17 @@ static hx_error *check_view(const struct hx_args *args)
     return NULL;
 }
 
-/* The tree of dominators and that of holders are two views. */
+/* --of and --by choose a tree, and say what a histogram is of. */
 static hx_error *check_of(const struct hx_args *args, const char **view)
 {
+    if (strcmp(*view, "histogram") == 0)
+        return NULL;
+    if (args->by)
+        return hx_error_new(HX_E_USAGE, "--by", "leave it out", "it is for histogram");
     if (!args->of)
         return NULL;
     if (strcmp(*view, "tree") != 0)
-        return hx_error_new(HX_E_USAGE, "--of", "leave it out", "it is for the view tree");
+        return hx_error_new(HX_E_USAGE, "--of", "leave it out", "it is for tree and histogram");
     if (strcmp(args->of, "holders") == 0)
         *view = "holder_tree";
     else if (strcmp(args->of, "dominators") != 0)
@@ -71,12 +77,69 @@ static hx_error *check_of(const struct hx_args *args, const char **view)
     return NULL;
 }
 
+/* --- histogram ----------------------------------------------------------------------- */
+
+static const char *next_word(void *context)
+{
+    const char *const **cursor = context;
+    return **cursor ? *(*cursor)++ : NULL;
+}
+
+static hx_error *check_by(const char *by)
+{
+    const char *const *word = hx_histogram_words;
+    for (; *word; word++)
+        if (strcmp(*word, by) == 0)
+            return NULL;
+    const char *const *cursor = hx_histogram_words;
+    const char *near = hx_nearest(by, next_word, &cursor);
+    char todo[64] = "one of type, shape, size, site, age, state";
+    if (near)
+        snprintf(todo, sizeof todo, "did you mean %s?", near);
+    return hx_error_new(HX_E_USAGE, "--by", todo, "'%s' is none of a histogram", by);
+}
+
+static hx_error *refuse_condition(hx_error *err)
+{
+    if (!err || err->kind != HX_E_USAGE)
+        return err;
+    hx_error *told = hx_error_new(HX_E_USAGE, "--of", err->todo, "%s", err->why);
+    hx_error_free(err);
+    return told;
+}
+
+/* The filter language tells what is no column. */
+static hx_error *check_sort(const char *column)
+{
+    const struct hx_filter_schema *schema = &hx_histogram_schema;
+    for (size_t i = 0; i < schema->n; i++)
+        if (!column || strcmp(schema->columns[i].name, column) == 0)
+            return NULL;
+    return hx_error_new(HX_E_USAGE, column, "the columns are: snapshot, key, bytes, objects",
+                        "histogram has no such column");
+}
+
+static hx_error *print_histogram(const struct hx_args *args, hx_store *store,
+                                 const struct hx_query *query)
+{
+    const struct hx_histogram histogram = {.of = args->of, .by = args->by ? args->by : "type"};
+    hx_rows *rows = NULL;
+    HX_TRY(refuse_condition(hx_query_histogram(store, &histogram, query, &rows)));
+    return hx_print_rows(store, rows, args->format);
+}
+
+/* --- all of it ----------------------------------------------------------------------- */
+
 hx_error *hx_cmd_report(const struct hx_args *args, int *status)
 {
     HX_FREE char *column = NULL, *where = NULL;
     struct hx_query query = {
         .view = args->word[1], .limit = -1, .brief = args->format == HX_FORMAT_TEXT};
-    HX_TRY(hx_view_word(query.view));
+    bool histogram = strcmp(query.view, "histogram") == 0;
+    if (!histogram)
+        HX_TRY(hx_view_word(query.view));
+    else if (args->by)
+        HX_TRY(check_by(args->by));
     HX_TRY(check_view(args));
     HX_TRY(check_of(args, &query.view));
     if (args->given & HX_OPTS_LEVELS && !hx_mprof_is_view(query.view))
@@ -87,6 +150,8 @@ hx_error *hx_cmd_report(const struct hx_args *args, int *status)
     if (args->sort) {
         HX_TRY(hx_sort_word(args->sort, &column, &query.ascending));
         query.sort = column;
+        if (histogram)
+            HX_TRY(check_sort(column));
     }
     if (args->where) {
         HX_TRY(parse_where(query.view, args->where, &where));
@@ -101,14 +166,16 @@ hx_error *hx_cmd_report(const struct hx_args *args, int *status)
     hx_console_init(&console);
     HX_STORE hx_store *store = NULL;
     bool partial;
-    HX_TRY(
-        hx_target_open(args, &console, args->word[0], hx_view_parts(query.view), &store, &partial));
+    unsigned parts = histogram ? HX_ANALYSE_ALL : hx_view_parts(query.view);
+    HX_TRY(hx_target_open(args, &console, args->word[0], parts, &store, &partial));
     if (strcmp(args->snapshot, "all") != 0)
         HX_TRY(hx_store_resolve(store, args->snapshot, &query.snapshot));
     HX_TRY(hx_suppress_apply(&console, store, query.snapshot, known));
     hx_console_clear(&console);
     if (partial)
         *status = HX_EXIT_PARTIAL;
+    if (histogram)
+        return print_histogram(args, store, &query);
     HX_TRY(hx_query_recorded(store, args->word[0], &query));
     if (hx_mprof_is_view(query.view))
         return print_mprof(args, store, &query);

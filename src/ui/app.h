@@ -125,6 +125,11 @@ void hx_ui_complain(struct hx_ui *ui, hx_error *error); /* takes the error; NULL
 
 /* screen_objects.c: the set of objects that a pane is about */
 struct hx_of hx_pane_of(const struct hx_pane *pane);
+/* "Objects of type Node": for titles. */
+void hx_pane_put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *ret);
+
+/* screen_histogram.c: by that word, or by the next one ("") */
+hx_error *hx_histogram_by(struct hx_ui *ui, struct hx_pane *pane, const char *word);
 /* request.c: opens something of the object that the row under the cursor is about: its own, that of
  * an object's own screen, else the largest of those that it stands for */
 hx_error *hx_ui_for_object(struct hx_ui *ui, hx_error *(*open)(struct hx_ui *, uint64_t));

@@ -38,6 +38,7 @@
     X(bin)                                                                                         \
     X(centre)                                                                                      \
     X(dominated)                                                                                   \
+    X(histogram)                                                                                   \
     X(object)                                                                                      \
     X(hex)                                                                                         \
     X(root)                                                                                        \

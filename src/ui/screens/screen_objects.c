@@ -53,7 +53,7 @@ static void put_leak_site(const struct hx_pane *pane, bool ascii, struct hx_text
     hx_text_free(&calls);
 }
 
-static void put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
+void hx_pane_put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
 {
     const char *state = hx_of_state(pane->text);
     switch (pane->subset) {
@@ -109,7 +109,7 @@ static void put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *r
 static void objects_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
 {
     char size[HX_HUMAN];
-    put_subset(pane, !ui->term.utf8, ret);
+    hx_pane_put_subset(pane, !ui->term.utf8, ret);
     if (pane->other) {
         hx_difference_objects_head(pane, ret);
         return;

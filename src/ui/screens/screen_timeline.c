@@ -672,6 +672,8 @@ hx_error *hx_do_by(struct hx_ui *ui, const char *arg)
 {
     const struct hx_stored_census *census = *arg ? hx_census_find(arg) : NULL;
     struct timeline *timeline = NULL;
+    if (hx_ui_pane(ui)->screen == &hx_screen_histogram)
+        return hx_histogram_by(ui, hx_ui_pane(ui), arg);
     if (*arg && !census)
         return no_breakdown(arg);
     if (!*arg && hx_ui_pane(ui)->screen != &hx_screen_timeline)
