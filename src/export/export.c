@@ -32,7 +32,8 @@ void hx_export_words(const struct hx_exporter *exporter, struct hx_text *words)
     const char *blank = "";
     hx_text_putn(words, exporter->by, n);
     for (const struct hx_stored_census *census = hx_stored_censuses; census->name; census++)
-        if (star && census->formats & exporter->censuses) {
+        if (star && census->formats & exporter->censuses &&
+            !hx_export_has_word(exporter->by, census->name)) {
             hx_text_putf(words, "%s%s", blank, census->name);
             blank = " ";
         }

@@ -12,6 +12,7 @@ import collections
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,7 +22,7 @@ from stacks_file import Failure, check
 
 BUILD, SRC = os.environ["HX_BUILDDIR"], os.environ["HX_SRCDIR"]
 HEAPX = os.environ.get("HEAPX", os.path.join(BUILD, "heapx"))
-WORDS = ("ccs", "site", "dominator", "chain", "retainer", "bin", "type", "module", "leak")
+WORDS = ("ccs", "site", "dominator", "holder", "chain", "retainer", "bin", "type", "module", "leak")
 FORMATS = ("folded", "pprof", "speedscope", "flamegraph")
 SEED = int(os.environ.get("HX_SEED") or random.randrange(1 << 30))
 QUICK = os.environ.get("HX_QUICK", "0") not in ("", "0")
@@ -112,6 +113,29 @@ def formats_test(store, by, snapshot, total, folder):
     return paths, types, values
 
 
+# --- merged trees ------------------------------------------------------------------------
+
+def tree_test(store, snapshot, paths, view):
+    """Its paths are those of the view, where no name has to be escaped."""
+    way, expected = {None: ()}, collections.Counter()
+    for row in rows(store, f"SELECT node, parent, label, bytes FROM {view} WHERE snapshot = "
+                    f"{snapshot} ORDER BY node"):
+        if not plain([row["label"]]):
+            return
+        way[row["node"]] = way[row["parent"]] + (row["label"],)
+        expected[way[row["node"]]] += row["bytes"]
+    check(+expected == collections.Counter(paths), f"{view} of {store}: {expected} {paths}")
+
+
+def without_trees(store, folder):
+    """As a heapx left it that knew no trees."""
+    older = os.path.join(folder, "older.db")
+    shutil.copy(store, older)
+    done = subprocess.run(["sqlite3", older, "DELETE FROM hx_tree"], capture_output=True, timeout=60)
+    check(done.returncode == 0, f"sqlite3: {done.stderr}")
+    return older
+
+
 # --- dominators and chains from the object tables --------------------------------------
 
 def walk(objects, above):
@@ -198,21 +222,27 @@ def store_test(store, folder, words=WORDS):
         for by in words:
             made = formats_test(store, by, s["snapshot"], s["heap_bytes"], folder)
             if made is None:
-                check(by in ("ccs", "site", "module", "bin", "dominator", "retainer") or
+                check(by in ("ccs", "site", "module", "bin", "dominator", "holder", "retainer") or
                       not s["heap_objects"], f"no data by {by}")
                 continue
             paths, types, values = made
             check(sum(v[types.index("inuse_objects")] for v in values.values()) ==
                   s["heap_objects"], f"{by}: objects")
             if by == "dominator":
-                exact += dominators_test(store, s["snapshot"], paths)
+                tree_test(store, s["snapshot"], paths, "tree")
+                older = without_trees(store, folder)
+                paths, types, values = formats_test(older, by, s["snapshot"], s["heap_bytes"],
+                                                    folder)
+                exact += dominators_test(older, s["snapshot"], paths)
+            if by == "holder":
+                tree_test(store, s["snapshot"], paths, "holder_tree")
             if by == "chain":
                 chains_test(store, s["snapshot"], paths)
             if by in ("ccs", "site"):
                 costs_test(store, s["snapshot"], by, types, values)
             else:
                 check("alloc_space" not in types, f"{by}: costs")
-            if by not in ("ccs", "site", "dominator", "chain"):
+            if by not in ("ccs", "site", "dominator", "holder", "chain"):
                 check(all(len(path) == 1 for path in paths), f"{by}: more than one frame")
     return exact
 

@@ -14,8 +14,9 @@
 #include "base/vec.h"
 
 /* Words of --by that have paths. The first ones are stacks as recorded (of cost centres, of calls
- * with their lines) and two ways to the roots; all others have one frame. */
-#define HX_PATHS_BY "ccs site dominator chain *"
+ * with their lines), the merged trees of dominators and of holders, and shortest chains from roots;
+ * all others have one frame. */
+#define HX_PATHS_BY "ccs site dominator holder chain *"
 
 /* What a path weighs; in the order of Go's heap profiles. */
 enum hx_path_value {

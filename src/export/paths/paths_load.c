@@ -1,4 +1,5 @@
-/* paths_load.c - where paths come from: recorded stacks, dominators, chains from roots, censuses.
+/* paths_load.c - where paths come from: recorded stacks, merged trees of dominators and holders,
+ * chains from roots, censuses.
  *
  * Trees in the store go into the tree of paths node by node as they are needed; of objects each
  * finds its node once, from that of the object above it. Nothing recurses. */
@@ -162,6 +163,45 @@ static hx_error *load_ccs(struct loading *l)
 static hx_error *load_site(struct loading *l)
 {
     return load_forest(l, HX_TREE_FRAMES);
+}
+
+/* --- merged trees -------------------------------------------------------------------- */
+
+/* Rows of a view of nodes: a parent comes before what is below it. Without any l->rows stays 0. */
+static hx_error *load_tree(struct loading *l, const char *view)
+{
+    enum { NODE, PARENT, LABEL, BYTES, OBJECTS, COLUMNS };
+    static const char *const names[COLUMNS] = {"node", "parent", "label", "bytes", "objects"};
+    const struct hx_query query = {
+        .view = view, .snapshot = l->snapshot, .sort = "node", .ascending = true, .limit = -1};
+    HX_ROWS hx_rows *rows = NULL;
+    HX_FREE uint32_t *node = NULL;
+    size_t column[COLUMNS] = {0};
+    int64_t n = 0;
+    HX_TRY(hx_query_count(l->export->store, &query, &n));
+    HX_TRY(hx_query_view(l->export->store, &query, &rows));
+    for (size_t i = 0; i < COLUMNS; i++)
+        while (strcmp(hx_rows_name(rows, column[i]), names[i]) != 0)
+            column[i]++;
+    node = calloc((size_t)n + 1, sizeof *node); /* by its number; the first one is the top */
+    HX_NEED(node);
+    for (int64_t i = 1;; i++, l->rows++) {
+        bool more, known = true;
+        uint32_t frame;
+        HX_TRY(hx_rows_next(rows, &more));
+        if (!more)
+            return NULL;
+        struct hx_value parent = hx_rows_value(rows, column[PARENT]);
+        int64_t above = parent.type == HX_VALUE_INT ? parent.i : 0;
+        if (i > n || hx_rows_value(rows, column[NODE]).i != i || above < 0 || above >= i)
+            return hx_export_damaged(l->export, "a tree has a node without a parent");
+        struct hx_frame_texts texts = {.name = path_row_text(rows, column[LABEL])};
+        HX_TRY(hx_paths_frame(l->paths, &texts, &frame));
+        HX_TRY(hx_paths_child(l->paths, node[above], frame, &node[i]));
+        uint64_t *own = l->paths->nodes.v[node[i]].own;
+        hx_paths_add(&own[HX_PATH_BYTES], count_at(rows, column[BYTES], &known));
+        hx_paths_add(&own[HX_PATH_OBJECTS], count_at(rows, column[OBJECTS], &known));
+    }
 }
 
 /* --- objects ----------------------------------------------------------------------- */
@@ -380,9 +420,13 @@ static hx_error *place_dominated(struct placing *p)
     return NULL;
 }
 
+/* Snapshots of older schemas have no tree: there each object finds its place. */
 static hx_error *load_dominator(struct loading *l)
 {
     unsigned parts = 0;
+    HX_TRY(load_tree(l, "tree"));
+    if (l->rows)
+        return NULL;
     HX_TRY(hx_store_parts(l->export->store, l->snapshot, &parts));
     if (!(parts & HX_ANALYSE_RETAINED))
         return NULL;
@@ -503,6 +547,13 @@ static hx_error *load_census(struct loading *l)
     }
 }
 
+/* Their chains. */
+static hx_error *load_holder(struct loading *l)
+{
+    HX_TRY(load_tree(l, "holder_tree"));
+    return !l->rows && hx_census_find(l->paths->by) ? load_census(l) : NULL;
+}
+
 /* --- which of them ------------------------------------------------------------------- */
 
 typedef hx_error *load_fn(struct loading *l);
@@ -516,6 +567,7 @@ static load_fn *find_way(const char *by)
     } ways[] = {{"ccs", load_ccs},
                 {"site", load_site},
                 {"dominator", load_dominator},
+                {"holder", load_holder},
                 {"chain", load_chain}};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         if (strcmp(ways[i].by, by) == 0)
