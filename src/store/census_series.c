@@ -407,10 +407,11 @@ static hx_error *find_imported(hx_store *store, const struct hx_stored_census **
 static hx_error *choose_census(const struct hx_census_series_request *request, hx_store *store,
                                struct hx_census_series *series)
 {
-    int64_t retainers = 0, heaps = 0, objects = 0;
+    int64_t holders = 0, retainers = 0, heaps = 0, objects = 0;
     series->census = request->census;
     if (series->census)
         return NULL;
+    HX_TRY(ask_number(store, "SELECT EXISTS (SELECT 1 FROM hx_holding)", &holders));
     HX_TRY(ask_number(store, "SELECT EXISTS (SELECT 1 FROM hx_retention)", &retainers));
     HX_TRY(ask_number(store,
                       "SELECT EXISTS (SELECT 1 FROM snapshots WHERE heap_bytes IS NOT NULL)"
@@ -423,7 +424,10 @@ static hx_error *choose_census(const struct hx_census_series_request *request, h
     if (!retainers && !objects)
         HX_TRY(find_imported(store, &series->census));
     if (!series->census)
-        series->census = hx_census_find(retainers ? "retainer" : heaps ? "leak" : "account");
+        series->census = hx_census_find(holders     ? "holder"
+                                        : retainers ? "retainer"
+                                        : heaps     ? "leak"
+                                                    : "account");
     return NULL;
 }
 

@@ -53,6 +53,7 @@ struct hx_ui {
      * by going back. */
     HX_VEC(struct hx_pane *) open;
     size_t at;
+    const struct hx_screen *shown; /* that was asked for last; open[0] may stand for it */
     uint64_t serial;
 
     struct hx_text message;
@@ -108,6 +109,15 @@ struct hx_pane *hx_ui_find_pane(struct hx_ui *ui, uint64_t serial);
 
 /* Shows a screen of the first level; forgets the way that led to the old one. */
 hx_error *hx_ui_show(struct hx_ui *ui, const struct hx_screen *screen);
+
+/* After a change of what the shown snapshot has: another one may stand for it then. */
+hx_error *hx_ui_show_instead(struct hx_ui *ui);
+
+/* screen_holders.c: what stands for a screen: the flat list of retainer sets for that of holders
+ * where the shown snapshot can have none, else the screen itself. */
+const struct hx_screen *hx_ui_stands_for(const struct hx_ui *ui, const struct hx_screen *screen);
+/* Appends a line that says why it has no holders; nothing where it has some, or may get them. */
+void hx_ui_put_no_holders(const struct hx_ui *ui, struct hx_text *ret);
 
 /* Opens a pane on top of the shown one; owns it. */
 hx_error *hx_ui_push(struct hx_ui *ui, struct hx_pane *pane);

@@ -121,19 +121,19 @@ static void draw_way(const struct hx_ui *ui, int x, int width)
 enum naming { NAME_FULL, NAME_BRIEF, NAME_ALL_BRIEF, NAME_DIGIT, NAME_BRIEF_DIGIT };
 
 /* " 3 bins ", "[3 bins]"; brief ones stand closer: " 3 bins", " [3 bins]" */
-static void screen_label(const struct hx_screen *screen, bool current, enum naming naming,
-                         char label[64])
+static void screen_label(int digit, const struct hx_screen *screen, bool current,
+                         enum naming naming, char label[64])
 {
     bool brief = naming == NAME_ALL_BRIEF || naming == NAME_BRIEF_DIGIT ||
                  (naming == NAME_BRIEF && !current);
     bool close = naming == NAME_ALL_BRIEF || naming == NAME_BRIEF;
     const char *name = brief && screen->brief ? screen->brief : screen->name;
     if (current)
-        snprintf(label, 64, "%s[%d %s]", close ? " " : "", screen->digit, name);
+        snprintf(label, 64, "%s[%d %s]", close ? " " : "", digit, name);
     else if (naming >= NAME_DIGIT)
-        snprintf(label, 64, " %d ", screen->digit);
+        snprintf(label, 64, " %d ", digit);
     else
-        snprintf(label, 64, " %d %s%s", screen->digit, name, close ? "" : " ");
+        snprintf(label, 64, " %d %s%s", digit, name, close ? "" : " ");
 }
 
 /* What is done with the list of screens: added up, drawn, or asked what stands in a column. */
@@ -155,7 +155,7 @@ static int put_screens(const struct hx_ui *ui, enum naming naming, struct tabs *
         const struct hx_screen *base = ui->open.v[0]->screen;
         bool current = base == screen || (base->digit < 0 && base->view == screen);
         char label[64];
-        screen_label(screen, current, naming, label);
+        screen_label(screen->digit, hx_ui_stands_for(ui, screen), current, naming, label);
         int width = (int)strlen(label);
         if (tabs->draw && x + width > tabs->columns)
             break;
@@ -354,6 +354,8 @@ static void fit_name(const struct hx_term *term, const struct hx_column *column,
                      struct hx_text *text)
 {
     bool type = column->as == HX_AS_TYPE || column->as == HX_AS_NAME;
+    if (column->as == HX_AS_NAMES)
+        hx_text_fewer(term, width, text);
     if (column->width > 0 || hx_text_width(hx_text_str(text)) <= width ||
         (!type && column->as != HX_AS_TEXT && column->as != HX_AS_SOURCE))
         return;
@@ -513,7 +515,8 @@ static void tighten(const struct hx_pane *pane, int *width)
     for (int i = 0; i < HX_COLUMNS_MAX && columns[i].name; i++) {
         int longest = 32;
         if (width[i] <= longest || columns[i].width > 0 ||
-            (columns[i].as != HX_AS_TEXT && columns[i].as != HX_AS_TYPE))
+            (columns[i].as != HX_AS_TEXT && columns[i].as != HX_AS_TYPE &&
+             columns[i].as != HX_AS_NAMES))
             continue;
         for (size_t row = 0; row < pane->rows.n_rows && longest < width[i]; row++) {
             int bound = text_bound(hx_table_at(&pane->rows, row, columns[i].name));

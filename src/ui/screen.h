@@ -18,6 +18,7 @@
     X(account)                                                                                     \
     X(timeline)                                                                                    \
     X(snapshots)                                                                                   \
+    X(holders)                                                                                     \
     X(retainers)                                                                                   \
     X(bins)                                                                                        \
     X(centres)                                                                                     \
@@ -34,6 +35,7 @@
     X(modules)                                                                                     \
     X(threads)                                                                                     \
     X(named)                                                                                       \
+    X(holder)                                                                                      \
     X(set)                                                                                         \
     X(bin)                                                                                         \
     X(centre)                                                                                      \

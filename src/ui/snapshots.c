@@ -63,6 +63,7 @@ static void listing_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     if (grown && (ui->follow || !ui->snapshot))
         hx_ui_set_snapshot(ui,
                            hx_table_int(&ui->snapshots, ui->snapshots.n_rows - 1, "snapshot", 0));
+    hx_ui_complain(ui, hx_ui_show_instead(ui));
     announce(ui);
     /* Lists over all snapshots have a row more. */
     for (size_t i = 0; i < HX_SCREENS; i++)
@@ -120,6 +121,7 @@ void hx_ui_set_snapshot(struct hx_ui *ui, int64_t snapshot)
 {
     ui->snapshot = snapshot;
     ui->follow = hx_ui_snapshot_row(ui) + 1 == ui->snapshots.n_rows;
+    hx_ui_complain(ui, hx_ui_show_instead(ui));
     hx_ui_revise(ui);
 }
 

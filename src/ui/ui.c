@@ -35,20 +35,34 @@ static void drop_panes_from(struct hx_ui *ui, size_t from)
         hx_pane_destroy(ui->open.v[--ui->open.n]);
 }
 
-hx_error *hx_ui_show(struct hx_ui *ui, const struct hx_screen *screen)
+static hx_error *base_pane(struct hx_ui *ui, const struct hx_screen *screen, struct hx_pane **ret)
 {
     size_t number = 0;
     while (number < HX_SCREENS && hx_screens[number] != screen)
         number++;
     if (!ui->base[number])
         HX_TRY(hx_pane_create(ui, screen, &ui->base[number]));
+    *ret = ui->base[number];
+    return NULL;
+}
+
+hx_error *hx_ui_show(struct hx_ui *ui, const struct hx_screen *screen)
+{
+    struct hx_pane *base;
+    HX_TRY(base_pane(ui, hx_ui_stands_for(ui, screen), &base));
     HX_NEED(hx_vec_reserve(&ui->open, 1));
     drop_panes_from(ui, 1);
-    ui->open.v[0] = ui->base[number];
+    ui->open.v[0] = base;
     ui->open.n = 1;
     ui->at = 0;
+    ui->shown = screen;
     hx_timeline_leave(ui);
     return NULL;
+}
+
+hx_error *hx_ui_show_instead(struct hx_ui *ui)
+{
+    return ui->open.n ? base_pane(ui, hx_ui_stands_for(ui, ui->shown), &ui->open.v[0]) : NULL;
 }
 
 hx_error *hx_ui_push(struct hx_ui *ui, struct hx_pane *pane)

@@ -26,6 +26,7 @@ CENSUSES = {
     "leaks": ("hx_leak", "bytes", "objects"),
     "account": ("hx_account", "bytes", None),
 }
+HOLDERS = {"holders": ("hx_holding", "bytes", "objects")}  # of a store that has some
 FIGURES = ("bytes_a", "bytes_b", "bytes_delta", "objects_a", "objects_b", "objects_delta")
 
 
@@ -48,10 +49,10 @@ def explore(folder, keys):
         sys.exit(f"FAIL: it said {out[:2000]}")
 
 
-def change(folder, random):
+def change(folder, random, censuses):
     """Other figures, fewer rows, and some that are not known."""
     base = sqlite3.connect(os.path.join(folder, "test.db"))
-    for table, size, count in CENSUSES.values():
+    for table, size, count in censuses.values():
         for row, snapshot in base.execute(
                 f"SELECT {'rowid' if table == 'hx_leak' else 'position' if count is None else size},"
                 f" snapshot FROM {table}").fetchall():
@@ -96,15 +97,15 @@ def compare(what, shown, printed):
         sys.exit(f"FAIL: {what}: not in the order of what moved")
 
 
-def check_censuses(folder, first, second):
+def check_censuses(folder, first, second, censuses):
     keys = [f":snapshot {second}", f":difference {first}"]
     condition = "status = 'gone' or bytes_delta > 100"
-    for view in CENSUSES:
+    for view in censuses:
         keys += [f":screen {view}", f":write {view}.csv", f":filter {condition}",
                  f":write {view}-filtered.csv", "F"]
     explore(folder, keys)
     seen = set()
-    for view in CENSUSES:
+    for view in censuses:
         for name, where in ((view, []), (f"{view}-filtered", ["--where", condition])):
             with open(os.path.join(folder, name + ".csv")) as file:
                 shown = rows_of(file.read())
@@ -163,17 +164,19 @@ def main():
     print(f"HX_SEED={seed}")
     rounds = 1 if os.environ.get("HX_QUICK", "0") != "0" else 3
     choices, seen = random.Random(seed), set()
-    for kind in ([], ["recorded"]):
+    for kind in ([], ["recorded"], ["held"]):
+        held = kind == ["held"]
+        censuses = dict(CENSUSES, **(HOLDERS if held else {}))
         for _ in range(rounds):
             with tempfile.TemporaryDirectory() as folder:
                 run(f"{BUILD}/test/ui/make_store", "test.db", "3", "60", *kind, folder=folder)
                 check_objects(folder, 2, 3)
                 check_objects(folder, 3, 1)
-                if kind:
+                if kind == ["recorded"]:
                     check_modules(folder, 2, 3)
-                change(folder, choices)
+                change(folder, choices, censuses)
                 for pair in ((1, 3), (3, 2)):
-                    seen |= check_censuses(folder, *pair)
+                    seen |= check_censuses(folder, *pair, censuses)
                     check_gone(folder, *pair)
     lacking = {"appeared", "gone", "grown", "shrunk", "same"} - seen
     if lacking and rounds > 1:

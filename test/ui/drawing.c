@@ -4,6 +4,7 @@
 #include "config.h"
 
 #include "base/cleanup.h"
+#include "traverse/hold/rules.h"
 #include "traverse/named.h"
 #include "traverse/reach.h"
 
@@ -149,7 +150,26 @@ static void draw_shards(struct drawing *drawing, unsigned number)
     }
 }
 
-static void draw(struct drawing *drawing, unsigned number, unsigned n, bool crowd)
+enum drawn_as { PLAIN, CROWD, HELD };
+
+/* A table that somebody keeps to find nodes of the list again, and a few words left behind. */
+static void draw_index(struct drawing *drawing, uint32_t node, unsigned n)
+{
+    uint32_t from = root(drawing, HX_ROOT_GLOBAL, "(anonymous namespace)::by_key", "victim",
+                         0x55d0c0ca00c0, 8),
+             seen = root(drawing, HX_ROOT_GLOBAL, "svc::(anonymous namespace)::seen", "victim",
+                         0x55d0c0ca0100, 8);
+    for (unsigned i = 0; i < n; i += MAX_OUT) {
+        uint32_t page = object(drawing, 8 * MAX_OUT);
+        root_edge(drawing, from, page, 8 * i, HX_EDGE_START);
+        for (unsigned k = 0; k < MAX_OUT && i + k < n; k++)
+            edge(drawing, page, node + 2 * (i + k), k, HX_EDGE_START);
+    }
+    root_edge(drawing, seen, node + 2, 0, HX_EDGE_START);
+    root_edge(drawing, seen, object(drawing, 520), 8, HX_EDGE_START);
+}
+
+static void draw(struct drawing *drawing, unsigned number, unsigned n, enum drawn_as as)
 {
     static const struct {
         const char *name, *module, *symbol;
@@ -169,7 +189,8 @@ static void draw(struct drawing *drawing, unsigned number, unsigned n, bool crow
     };
     draw_types(drawing);
     uint32_t cache = root(drawing, HX_ROOT_GLOBAL, "cache_head", "victim", 0x55d0c0ca0040, 16);
-    root_edge(drawing, cache, list(drawing, n), 0, HX_EDGE_START);
+    uint32_t first = list(drawing, n);
+    root_edge(drawing, cache, first, 0, HX_EDGE_START);
     uint32_t table_root = root(drawing, HX_ROOT_GLOBAL, "table", "victim", 0x55d0c0ca0080, 8);
     uint32_t table = object(drawing, 4096);
     root_edge(drawing, table_root, table, 0, HX_EDGE_START);
@@ -194,8 +215,10 @@ static void draw(struct drawing *drawing, unsigned number, unsigned n, bool crow
     uint32_t rax = root(drawing, HX_ROOT_REGISTER, "rax of thread 4242", "", 0, 8);
     root_edge(drawing, rax, table, 0, HX_EDGE_START);
     draw_lost(drawing, number);
-    if (crowd)
+    if (as == CROWD)
         draw_shards(drawing, number);
+    if (as == HELD)
+        draw_index(drawing, first, n / 2);
 }
 
 /* From the drawing to the columns of the graph. */
@@ -268,12 +291,28 @@ static void figures(struct hx_snapshot *snapshot, unsigned number)
         must(hx_error_nomem());
 }
 
-static struct hx_snapshot *draw_any(unsigned number, unsigned n, bool crowd)
+/* All words are firm but every seventh of those in objects. */
+static void judge(struct hx_snapshot *snapshot)
+{
+    struct hx_graph *graph = &snapshot->graph;
+    must(hx_big_array(graph->evidence, graph->n_edges + 1));
+    for (hx_eidx e = 0; e < graph->n_edges; e++)
+        graph->evidence[e] =
+            HX_EVIDENCE(e % 7 == 3 ? HX_RULE_slack : HX_RULE_NONE, hx_edge_kind_of(graph->edge[e]));
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        edge->evidence = HX_EVIDENCE(HX_RULE_NONE, edge->kind);
+    }
+}
+
+static struct hx_snapshot *draw_any(unsigned number, unsigned n, enum drawn_as as)
 {
     struct drawing drawing = {0};
     must(hx_snapshot_create(&drawing.snapshot));
-    draw(&drawing, number, n + n / 4 * number, crowd);
+    draw(&drawing, number, n + n / 4 * number, as);
     build(&drawing);
+    if (as == HELD)
+        judge(drawing.snapshot);
     must(hx_reach(drawing.snapshot, HX_INTERIOR_KNOWN, 1, NULL));
     figures(drawing.snapshot, number);
     static const struct hx_naming naming[] = {{.name = "cache", .expr = "cache_head"},
@@ -287,12 +326,17 @@ static struct hx_snapshot *draw_any(unsigned number, unsigned n, bool crowd)
 
 struct hx_snapshot *draw_snapshot(unsigned number, unsigned n)
 {
-    return draw_any(number, n, false);
+    return draw_any(number, n, PLAIN);
+}
+
+struct hx_snapshot *draw_held(unsigned number, unsigned n)
+{
+    return draw_any(number, n, HELD);
 }
 
 struct hx_snapshot *draw_crowd(unsigned number, unsigned n)
 {
-    struct hx_snapshot *snapshot = draw_any(number, n, true);
+    struct hx_snapshot *snapshot = draw_any(number, n, CROWD);
     snapshot->taken_at_ns += (int64_t)(number * number % 5) * 15000000000;
     snapshot->taken_at_ns += number > 12 ? 1800000000000 : 0;
     return snapshot;

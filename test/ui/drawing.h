@@ -17,6 +17,9 @@ struct hx_snapshot *draw_snapshot(unsigned number, unsigned n);
  * times at uneven distances. */
 struct hx_snapshot *draw_crowd(unsigned number, unsigned n);
 
+/* The same as draw_snapshot() with words that were judged, and an index into the list. */
+struct hx_snapshot *draw_held(unsigned number, unsigned n);
+
 /* Gives it who allocated: sites of all kinds, and names that try to harm a terminal. */
 void draw_recording(struct hx_snapshot *snapshot, unsigned number);
 

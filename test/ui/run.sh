@@ -8,7 +8,7 @@
 # so that `:save-display x` there is compared with SCREEN/SIZE/x. A first line `# sizes: ...`
 # says at which sizes (80x24 40x12), `# locale: C` in which locale (C.UTF-8), `# store: bare`
 # that nothing is worked out in the store, `# store: recorded` that it has who allocated, `# store: crowd` that there are
-# forty snapshots of many globals, `# store: one` that there is one snapshot, `# live: no` that
+# forty snapshots of many globals, `# store: one` that there is one snapshot, `# store: held` that it has holders, `# live: no` that
 # there is no live target, `# needs: demangler` that it is skipped without one.
 #
 # commands/ has a script for each command of the help screen, which saves `before` and
@@ -113,6 +113,7 @@ command_scripts() {
 "$bin/make_store" "$work/recorded" 3 60 recorded || exit 1
 "$bin/make_store" "$work/crowd" 40 8 crowd || exit 1
 "$bin/make_store" "$work/one" 1 60 || exit 1
+"$bin/make_store" "$work/held" 4 60 held || exit 1
 if [ $# -eq 0 ]; then
     for folder in "$srcdir"/test/ui/*/; do
         case $folder in */commands/) ;; *) [ -z "$(ls "$folder"/*.keys 2>/dev/null)" ] || screen "${folder%/}" ;; esac

@@ -40,8 +40,8 @@ static void test_short(void **state)
         {"std::basic_string<my::letter, std::char_traits<my::letter>,"
          " std::allocator<my::letter> >",
          "std::basic_string<my::letter>"},
-        {"A<(anonymous namespace)::B, {lambda(int, C<D>)#1}>",
-         "A<(anonymous namespace)::B, {lambda(int, C<D>)#1}>"},
+        {"A<(anonymous namespace)::B, {lambda(int, C<D>)#1}>", "A<B, {lambda(int, C<D>)#1}>"},
+        {"(anonymous namespace)::g_cache, zoo::(anonymous namespace)::cats", "g_cache, zoo::cats"},
         /* what is not understood stays */
         {"chat::Room", "chat::Room"},
         {"std::vector<int", "std::vector<int"},

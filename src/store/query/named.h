@@ -39,7 +39,8 @@ struct hx_query_args {
 
 /* named_snapshots.c */
 #define HX_NAMED_SNAPSHOTS(X)                                                                      \
-    X(snapshots, "", "* recorded", "all of them; recorded: has costs")                             \
+    X(snapshots, "", "* recorded held",                                                            \
+      "all of them; recorded: has costs; held: has holders, NULL: not worked out")                 \
     X(snapshot_list, "", "* whole", "the same; whole: yes, or PARTIAL")                            \
     X(snapshot_list_facts, "", "rows most", "most: the largest heap")                              \
     X(snapshot_value, "snapshot column", "value", "one figure of a snapshot")                      \
@@ -124,6 +125,12 @@ struct hx_query_args {
       " last",                                                                                     \
       "history: its bytes over all snapshots with blanks between, of many the largest of those"    \
       " that lie together")                                                                        \
+    X(holder_sets, "snapshot text", "snapshot set_id members label bytes objects enters",          \
+      "the retainer sets of what a holder holds; label: members in doubt stand last, with `?`;"    \
+      " enters: `alone`, or by how many references those in doubt come in")                        \
+    X(holder_facts, "snapshot text",                                                               \
+      "rows heap_bytes kind module bytes objects alone_bytes contested_bytes entries other",       \
+      "a holder; other: who contests most of what it holds")                                       \
     X(named_roots, "snapshot",                                                                     \
       "rank position snapshot name expr root_id kind module address direct_objects"                \
       " exclusive_bytes shared_bytes retained_bytes naming",                                       \

@@ -88,6 +88,58 @@ TEXT(set_facts) =
     " WHERE s.snapshot = $snapshot";
 /* clang-format on */
 
+/* --- a holder ------------------------------------------------------------------------------- */
+
+/* The members of a set, those in doubt behind the others. */
+#define MEMBERS_OF(set)                                                                            \
+    "(SELECT r.label AS label, coalesce(e.doubt, 0) AS doubt, e.entries AS entries,"               \
+    " e.alike AS alike"                                                                            \
+    " FROM hx_set_member m"                                                                        \
+    " CROSS JOIN hx_retainer r ON r.retainer = m.retainer"                                         \
+    " LEFT JOIN hx_entry e ON e.snapshot = $snapshot AND e.set_id = m.set_id"                      \
+    " AND e.position = m.position"                                                                 \
+    " WHERE m.set_id = " set " ORDER BY 2, m.position)"
+
+/* clang-format off */
+TEXT(holder_sets) =
+    "WITH g AS MATERIALIZED (SELECT set_id, sum(bytes) AS bytes, count(*) AS objects"
+        " FROM objects"
+        " WHERE snapshot = $snapshot AND holder = $text"
+        " GROUP BY set_id)"
+    " SELECT $snapshot AS snapshot, g.set_id AS set_id, s.members AS members,"
+        " CASE WHEN g.set_id = 0 THEN '(unreachable)' WHEN g.set_id = 1 THEN 'MANY'"
+            " WHEN g.set_id IS NULL THEN '(not worked out: :analyse)'"
+            " ELSE (SELECT group_concat(label || CASE doubt WHEN 0 THEN '' ELSE '?' END, ', ')"
+                " FROM " MEMBERS_OF("g.set_id") ")"
+            " END AS label,"
+        " g.bytes AS bytes, g.objects AS objects,"
+        " CASE WHEN s.members = 1 THEN 'alone'"
+            " ELSE (SELECT group_concat(label || ' enters through '"
+                    " || printf('%,d of %,d', entries, alike), '; ')"
+                " FROM " MEMBERS_OF("g.set_id")
+                " WHERE doubt <> 0)"
+            " END AS enters"
+    " FROM g"
+    " LEFT JOIN hx_set s ON s.set_id = g.set_id AND g.set_id > 1";
+
+/* rows: at most so many. */
+TEXT(holder_facts) =
+    "SELECT (SELECT count(*) FROM hx_retention WHERE snapshot = s.snapshot) AS rows,"
+        " s.heap_bytes AS heap_bytes, x.kind AS kind, x.module AS module, x.bytes AS bytes,"
+        " x.objects AS objects, x.alone_bytes AS alone_bytes,"
+        " x.contested_bytes AS contested_bytes, x.entries AS entries,"
+        " (SELECT o.name"
+            " FROM hx_contest c"
+            " JOIN hx_holding o ON o.snapshot = c.snapshot AND o.holder = c.other"
+            " WHERE c.snapshot = x.snapshot AND c.holder = x.holder"
+            " ORDER BY c.bytes DESC, o.name"
+            " LIMIT 1) AS other"
+    " FROM snapshots s"
+    " LEFT JOIN hx_holding x ON x.snapshot = s.snapshot AND x.name = $text AND x.objects > 0"
+    " WHERE s.snapshot = $snapshot"
+    " LIMIT 1";
+/* clang-format on */
+
 /* --- named roots ---------------------------------------------------------------------------- */
 
 /* One pass over the bins, of which there may be many times more than roots; what '+' joins is

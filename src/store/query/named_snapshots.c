@@ -1,8 +1,13 @@
 /* named_snapshots.c - named queries about snapshots as wholes. */
 #include "store/query/named_text.h"
 
+/* A snapshot without judged words cannot have holders, and who chose to have none gets none. */
 TEXT(snapshots) = "SELECT *, EXISTS (SELECT 1 FROM costs AS c WHERE c.snapshot = s.snapshot)"
-                  " AS recorded FROM snapshots AS s ORDER BY snapshot";
+                  " AS recorded,"
+                  " CASE WHEN EXISTS (SELECT 1 FROM hx_holding AS h WHERE h.snapshot = s.snapshot)"
+                  " THEN 1 WHEN (SELECT parts & 8 FROM hx_snapshot AS h"
+                  " WHERE h.snapshot = s.snapshot) THEN 0 END AS held"
+                  " FROM snapshots AS s ORDER BY snapshot";
 
 TEXT(snapshot_list) = "SELECT *, CASE complete WHEN 0 THEN 'PARTIAL' ELSE 'yes' END AS whole"
                       " FROM snapshots ORDER BY snapshot";

@@ -30,7 +30,10 @@ static const struct {
                         " FROM hx_stack s WHERE s.label = " STACK_LABEL ")}",
                         "leaks WHERE kind = $text AND type IS $more{id: AND site = " STACK_LABEL
                         "}"},
-    [HX_SUBSET_SET] = {"set_id = $id", "retainers WHERE set_id = $id"},
+    [HX_SUBSET_SET] = {"set_id = $id{more: AND holder = $more}",
+                       "{more:(SELECT snapshot, bytes, 1 AS objects FROM objects"
+                       " WHERE snapshot = $snapshot AND set_id = $id AND holder = $more) WHERE 1"
+                       "~retainers WHERE set_id = $id}"},
     [HX_SUBSET_BIN] = {"bin = $text", "bins WHERE roots = $text"},
     [HX_SUBSET_TYPE] = {"type {text:=~IS} $text", "types WHERE type = {text:$text~'(unknown)'}"},
     [HX_SUBSET_SITE] = {"stack_id = $id", "hx_stack_site WHERE stack_id = $id"},

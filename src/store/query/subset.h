@@ -11,7 +11,7 @@ enum hx_subset {
     HX_SUBSET_ALL,
     HX_SUBSET_LEAK,   /* text: the kind; more: the type, NULL when unknown; id: one of the stacks of
                          that   label, 0 when unknown */
-    HX_SUBSET_SET,    /* id: the retainer set */
+    HX_SUBSET_SET,    /* id: the retainer set; more: who holds them, NULL: whoever */
     HX_SUBSET_BIN,    /* text: the named roots */
     HX_SUBSET_TYPE,   /* text: the type, NULL when unknown */
     HX_SUBSET_SITE,   /* id: the recorded stack; text: its label */

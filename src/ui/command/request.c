@@ -390,7 +390,8 @@ static hx_error *step_screen(struct hx_ui *ui, int step)
         at++;
     do
         at = (at + step + HX_SCREENS) % HX_SCREENS;
-    while (hx_screens[at]->digit < 0);
+    while (hx_screens[at]->digit < 0 ||
+           hx_ui_stands_for(ui, hx_screens[at]) == ui->open.v[0]->screen);
     return hx_ui_show(ui, hx_screens[at]);
 }
 
@@ -413,8 +414,10 @@ hx_error *hx_do_view(struct hx_ui *ui, const char *arg)
     if (screen->show_view)
         return screen->show_view(ui, hx_ui_pane(ui));
     if (!screen->view)
-        return hx_error_new(HX_E_ABSENT, screen->name, "screens 1, 4 and 7 have one",
+        return hx_error_new(HX_E_ABSENT, screen->name, "screens 1, 2, 4 and 7 have one",
                             "has no other view");
+    if (hx_ui_stands_for(ui, screen->view) == screen)
+        return hx_error_new(HX_E_ABSENT, screen->view->name, NULL, "this snapshot has none");
     return hx_ui_show(ui, screen->view);
 }
 
@@ -613,8 +616,8 @@ static bool sortable(const struct hx_column *column)
 static void order_by(struct hx_ui *ui, struct hx_pane *pane, const struct hx_column *column)
 {
     bool ascending = column->as == HX_AS_TEXT || column->as == HX_AS_TYPE ||
-                     column->as == HX_AS_TREE || column->as == HX_AS_HEX ||
-                     column->as == HX_AS_OFFSET;
+                     column->as == HX_AS_NAMES || column->as == HX_AS_TREE ||
+                     column->as == HX_AS_HEX || column->as == HX_AS_OFFSET;
     hx_pane_order(ui, pane, column->name, ascending);
 }
 

@@ -228,7 +228,7 @@ void hx_column_text(const struct hx_column *column, const struct hx_table *rows,
     const struct hx_cell *cell = hx_table_at(rows, row, column->name);
     if (column->as == HX_AS_BAR)
         return;
-    if (column->as == HX_AS_TEXT && column->marked)
+    if (column->marked)
         cell = hx_table_at(rows, row, column->marked);
     if (column->as == HX_AS_SWING)
         put_swing(column, cell, facts, ascii, ret);
@@ -240,7 +240,8 @@ void hx_column_text(const struct hx_column *column, const struct hx_table *rows,
         hx_text_putn(ret, cell->text, cell->n);
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_CALLS)
         put_calls(cell, ascii, ret);
-    else if (cell->type == HX_VALUE_TEXT && (column->as == HX_AS_TYPE || column->as == HX_AS_NAME))
+    else if (cell->type == HX_VALUE_TEXT &&
+             (column->as == HX_AS_TYPE || column->as == HX_AS_NAMES || column->as == HX_AS_NAME))
         put_name_cell(column, cell, ascii, ret);
     else if (cell->type == HX_VALUE_TEXT && column->as == HX_AS_TREE)
         put_node(rows, row, ascii, ret);
@@ -276,6 +277,7 @@ bool hx_column_right(const struct hx_column *column)
     case HX_AS_VALUE:
     case HX_AS_CALLS:
     case HX_AS_TYPE:
+    case HX_AS_NAMES:
     case HX_AS_NAME:
     case HX_AS_TREE:
     case HX_AS_SOURCE:

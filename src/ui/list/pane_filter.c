@@ -13,6 +13,7 @@ static enum hx_filter_class class_of_cells(enum hx_as as)
     case HX_AS_TEXT:
     case HX_AS_CALLS:
     case HX_AS_TYPE:
+    case HX_AS_NAMES:
     case HX_AS_NAME:
     case HX_AS_TREE:
     case HX_AS_SOURCE:

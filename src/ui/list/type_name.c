@@ -1,4 +1,4 @@
-/* type_name.c - shortens names of C++ types.
+/* type_name.c - shortens names of C++ types and variables.
  *
  * One pass with a stack of open brackets: what stands in a bracket has been shortened when it is
  * closed, so that a template is rewritten from the texts of its arguments.
@@ -265,15 +265,28 @@ static bool parse_type_name(struct parser *p, const char *s)
     return !p->depth;
 }
 
+/* Scopes that have no name say nothing. */
+static void put_named_scopes(const char *name, struct hx_text *ret)
+{
+    static const char none[] = "(anonymous namespace)::";
+    for (const char *at; (at = strstr(name, none)); name = at + strlen(none))
+        hx_text_putn(ret, name, (size_t)(at - name));
+    hx_text_puts(ret, name);
+}
+
 void hx_text_type(struct hx_text *text, const char *name)
 {
     struct parser p = {.depth = 0};
+    struct hx_text named = {0};
+    put_named_scopes(name, &named);
+    name = hx_text_str(&named);
     /* In the name of an operator brackets are none. */
     bool plain = !strchr(name, '<') || strstr(name, "operator") || strlen(name) > NAME_MAX_LENGTH;
     bool good = !plain && parse_type_name(&p, name) && p.out.n;
     hx_text_puts(text, good ? hx_text_str(&p.out) : name);
-    text->failed |= p.out.failed;
+    text->failed |= p.out.failed || named.failed;
     hx_text_free(&p.out);
+    hx_text_free(&named);
 }
 
 void hx_text_type_shown(struct hx_text *text, const char *name, bool ascii)

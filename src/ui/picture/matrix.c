@@ -4,6 +4,7 @@
 #include "layout/bin_roots.h"
 #include "ui/app.h"
 #include "ui/list/pane.h"
+#include "ui/list/type_name.h"
 
 #include <string.h>
 
@@ -278,7 +279,8 @@ static void draw_root_name(const struct hx_ui *ui, const struct hx_pane *pane, i
     size_t n;
     if (!matrix_name(pane, i, &name, &n))
         return;
-    hx_text_escape(&text, name, n, !ui->term.utf8);
+    HX_FREE char *copy = strndup(name, n);
+    hx_text_type_shown(&text, copy ? copy : "", !ui->term.utf8);
     hx_text_middle(&ui->term, width, &text);
     hx_put(&ui->term, y, x, width, hx_text_str(&text), false, HX_STYLE_NORMAL);
     hx_text_free(&text);

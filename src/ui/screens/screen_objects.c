@@ -4,6 +4,7 @@
 #include "ui/data/call_label.h"
 #include "ui/data/difference.h"
 #include "ui/list/pane.h"
+#include "ui/list/type_name.h"
 
 #include <string.h>
 
@@ -87,6 +88,10 @@ void hx_pane_put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *
     case HX_SUBSET_SET:
         hx_text_puts(ret, "Objects retained by ");
         hx_pane_put_text(pane, ascii, ret);
+        if (pane->more) {
+            hx_text_puts(ret, ", held by ");
+            hx_text_type_shown(ret, pane->more, ascii);
+        }
         break;
     case HX_SUBSET_BIN:
         hx_text_puts(ret, "Objects of bin ");

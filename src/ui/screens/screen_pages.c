@@ -7,7 +7,7 @@
 
 static const struct hx_column columns[] = {
     {"census", NULL, HX_AS_TEXT, 9, 1, NULL, NULL},
-    {"label", "all that is of", HX_AS_TEXT, -24, 0, NULL, NULL},
+    {"label", "all that is of", HX_AS_NAMES, -24, 0, NULL, NULL},
     {"only_pages", "own pages", HX_AS_COUNT, 10, 0, NULL, NULL},
     {"shared_pages", "shared", HX_AS_COUNT, 10, 2, NULL, NULL},
     {0},

@@ -1,4 +1,4 @@
-/* screen_retainers.c - bytes by the set of who retains them. */
+/* screen_retainers.c - bytes by the set of who retains them: the flat list of all sets. */
 #include "ui/app.h"
 #include "ui/data/difference.h"
 #include "ui/list/pane.h"
@@ -12,7 +12,7 @@ static const struct hx_column columns[] = {
     {"objects", NULL, HX_AS_COUNT, 9, 2, NULL, NULL},
     {"bytes_delta", "change", HX_AS_CHANGE, 7, 1, NULL, NULL},
     {"members", NULL, HX_AS_COUNT, 7, 6, NULL, NULL},
-    {"label", "retained by", HX_AS_TEXT, -34, 0, NULL, "brief"},
+    {"label", "retained by", HX_AS_NAMES, -34, 0, NULL, "brief"},
     {"only_pages", "own pages", HX_AS_COUNT, 9, 7, NULL, NULL},
     {"shared_pages", "shared", HX_AS_COUNT, 8, 8, NULL, NULL},
     {0},
@@ -20,7 +20,7 @@ static const struct hx_column columns[] = {
 
 static const struct hx_column differences[] = {
     HX_DIFFERENCE_COLUMNS,
-    {"label", "retained by", HX_AS_TEXT, -24, 0, NULL, "brief"},
+    {"label", "retained by", HX_AS_NAMES, -24, 0, NULL, "brief"},
     {0},
 };
 
@@ -44,6 +44,8 @@ static void retainers_title(const struct hx_ui *ui, const struct hx_pane *pane, 
     const struct hx_cell *visits = hx_table_at(facts, 0, "visits_per_object");
     if (visits->type == HX_VALUE_REAL)
         hx_text_putf(ret, ", %.2f visits per object", visits->real);
+    if (sets >= 0)
+        hx_ui_put_no_holders(ui, ret);
 }
 
 static hx_error *open_retainer_set_row(struct hx_ui *ui, struct hx_pane *pane, size_t row)
@@ -63,8 +65,8 @@ static bool retainer_set_row_set(const struct hx_pane *pane, size_t row, struct 
 const struct hx_screen hx_screen_retainers = {
     .name = "retainers",
     .brief = "sets",
-    .about = "bytes by who retains them",
-    .digit = 2,
+    .about = "bytes by all who retain them",
+    .digit = -1,
     .needs = HX_ANALYSE_RETAINERS,
     .lacks = "Retainer sets are",
     .columns = columns,
@@ -72,6 +74,7 @@ const struct hx_screen hx_screen_retainers = {
     .sort = "bytes",
     .census = "retainer",
     .differences = differences,
+    .view = &hx_screen_holders,
     .source = hx_census_source,
     .head = retainers_title,
     .empty = "There are no objects, and so no retainer sets.",

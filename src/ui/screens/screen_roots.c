@@ -8,7 +8,7 @@
 
 static const struct hx_column columns[] = {
     {"kind", NULL, HX_AS_TEXT, 8, 2, NULL, NULL},
-    {"name", NULL, HX_AS_TEXT, -18, 0, NULL, NULL},
+    {"name", NULL, HX_AS_TYPE, -18, 0, NULL, NULL},
     {"module", NULL, HX_AS_TEXT, 14, 4, NULL, NULL},
     {"address", NULL, HX_AS_HEX, 14, 5, NULL, NULL},
     {"size", NULL, HX_AS_BYTES, 7, 3, NULL, NULL},

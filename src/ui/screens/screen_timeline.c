@@ -651,7 +651,10 @@ static hx_error *open_timeline_row(struct hx_ui *ui, struct hx_pane *pane, size_
     case HX_SUBSET_CCS:
         return hx_ui_open_of(ui, &hx_screen_centre, &which);
     default:
-        return hx_ui_open_of(ui, &hx_screen_objects, &which);
+        return hx_ui_open_of(ui,
+                             strcmp(series->census->name, "holder") == 0 ? &hx_screen_holder
+                                                                         : &hx_screen_objects,
+                             &which);
     }
 }
 

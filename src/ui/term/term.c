@@ -634,6 +634,59 @@ void hx_text_middle(const struct hx_term *term, int width, struct hx_text *text)
     *text = cut;
 }
 
+/* Behind the name that begins there, of those with ", " between. */
+static const char *name_end(const char *s)
+{
+    for (int depth = 0; *s; s++) {
+        depth += strchr("<([{", *s) ? 1 : strchr(">)]}", *s) ? -1 : 0;
+        if (depth <= 0 && s[0] == ',' && s[1] == ' ')
+            break;
+    }
+    return s;
+}
+
+/* What stands for names that are left out; a few letters where there is little room. */
+static int others_text(int width, size_t n, char ret[48])
+{
+    if (!n)
+        *ret = 0;
+    else if (width < 40)
+        snprintf(ret, 48, " +%zu", n);
+    else if (n == 1)
+        snprintf(ret, 48, " and another one");
+    else
+        snprintf(ret, 48, " and %zu others", n);
+    return (int)strlen(ret);
+}
+
+void hx_text_fewer(const struct hx_term *term, int width, struct hx_text *text)
+{
+    const char *s = hx_text_str(text), *end = name_end(s), *next;
+    struct hx_text fewer = {0};
+    char others[48];
+    size_t left = 0;
+    if (hx_text_width(s) <= width)
+        return;
+    for (next = end; *next; next = name_end(next + 2))
+        left++;
+    hx_text_putn(&fewer, s, (size_t)(end - s));
+    for (; left > 1; left--, end = next) {
+        size_t kept = fewer.n;
+        next = name_end(end + 2);
+        hx_text_putn(&fewer, end, (size_t)(next - end));
+        if (hx_text_width(hx_text_str(&fewer)) + others_text(width, left - 1, others) <= width)
+            continue;
+        fewer.n = fewer.failed ? 0 : kept;
+        break;
+    }
+    if (!fewer.failed)
+        fewer.s[fewer.n] = 0;
+    hx_text_middle(term, width - others_text(width, left, others), &fewer);
+    hx_text_puts(&fewer, others);
+    hx_text_free(text);
+    *text = fewer;
+}
+
 static attr_t style_attributes(const struct hx_term *term, enum hx_style style, short *pair)
 {
     *pair = 0;

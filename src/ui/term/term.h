@@ -84,6 +84,9 @@ int hx_text_width(const char *s);
 /* Cuts a text that is wider than `width` in its middle, so that both ends can be read. */
 void hx_text_middle(const struct hx_term *term, int width, struct hx_text *text);
 
+/* Leaves out the last of names with ", " between that are wider together, and says how many. */
+void hx_text_fewer(const struct hx_term *term, int width, struct hx_text *text);
+
 /* Writes s at (y, x) into exactly `width` cells: cut with a mark or filled with blanks;
  * `right` aligns it to the right. Nothing that could steer the terminal gets through. */
 void hx_put(const struct hx_term *term, int y, int x, int width, const char *s, bool right,
