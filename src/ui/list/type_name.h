@@ -5,9 +5,9 @@
 #include "base/text.h"
 
 /* Appends a demangled name without scopes that have no name and what the C++ library adds of its
- * own: template arguments that nobody chose, scopes of versions, and blocks that only wrap something
- * else, which are named by what is inside ("chat::Session (make_shared)"). What cannot be understood
- * stays as it is. Not escaped. */
+ * own: template arguments that nobody chose, scopes of versions, and blocks that only wrap
+ * something else, which are named by what is inside ("chat::Session (make_shared)"). What cannot be
+ * understood stays as it is. Not escaped. */
 void hx_text_type(struct hx_text *text, const char *name);
 /* The same, safe for a terminal. */
 void hx_text_type_shown(struct hx_text *text, const char *name, bool ascii);
