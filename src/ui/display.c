@@ -386,6 +386,7 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
     for (int i = 0; i < HX_COLUMNS_MAX && columns[i].name; i++) {
         if (!width[i])
             continue;
+        struct hx_column column = hx_pane_column(pane, &columns[i], row);
         if (columns[i].as == HX_AS_BAR) {
             hx_put_bar(&ui->term, y, x, width[i], row_number(&pane->rows, row, columns[i].name),
                        row_number(&pane->rows, row, columns[i].marked),
@@ -397,8 +398,8 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
             if (band || columns[i].as == HX_AS_OWN)
                 pane->screen->cell(pane, row, !ui->term.utf8, &text);
             else
-                hx_column_text(&columns[i], &pane->rows, row, &pane->facts, !ui->term.utf8, &text);
-            fit_name(&ui->term, &columns[i], width[i], &text);
+                hx_column_text(&column, &pane->rows, row, &pane->facts, !ui->term.utf8, &text);
+            fit_name(&ui->term, &column, width[i], &text);
             if (columns[i].as == HX_AS_TREE)
                 fit_node(&ui->term, &text, levels_left_out(pane, width[i]), width[i]);
             hx_put(&ui->term, y, x, width[i], hx_text_str(&text), hx_column_right(&columns[i]),

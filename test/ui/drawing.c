@@ -158,7 +158,8 @@ static void draw_index(struct drawing *drawing, uint32_t node, unsigned n)
     uint32_t from = root(drawing, HX_ROOT_GLOBAL, "(anonymous namespace)::by_key", "victim",
                          0x55d0c0ca00c0, 8),
              seen = root(drawing, HX_ROOT_GLOBAL, "svc::(anonymous namespace)::seen", "victim",
-                         0x55d0c0ca0100, 8);
+                         0x55d0c0ca0100, 8),
+             other = root(drawing, HX_ROOT_GLOBAL, "svc::seen", "libsvc.so", 0x7f0000002000, 8);
     for (unsigned i = 0; i < n; i += MAX_OUT) {
         uint32_t page = object(drawing, 8 * MAX_OUT);
         root_edge(drawing, from, page, 8 * i, HX_EDGE_START);
@@ -167,6 +168,7 @@ static void draw_index(struct drawing *drawing, uint32_t node, unsigned n)
     }
     root_edge(drawing, seen, node + 2, 0, HX_EDGE_START);
     root_edge(drawing, seen, object(drawing, 520), 8, HX_EDGE_START);
+    root_edge(drawing, other, object(drawing, 536), 0, HX_EDGE_START);
 }
 
 static void draw(struct drawing *drawing, unsigned number, unsigned n, enum drawn_as as)

@@ -50,6 +50,7 @@ void hx_pane_destroy(struct hx_pane *pane)
     hx_marks_destroy(pane->marks);
     if (pane->free_data)
         pane->free_data(pane->data);
+    free(pane->full);
     free(pane->keep);
     free(pane->problem);
     free(pane);
@@ -125,6 +126,82 @@ void hx_pane_go(struct hx_pane *pane, int64_t row)
     pane->cursor = row < 0 ? 0 : row;
 }
 
+/* --- names that would read the same --- */
+
+static bool is_shortened(const struct hx_column *column)
+{
+    return column->as == HX_AS_TYPE || column->as == HX_AS_NAMES || column->as == HX_AS_NAME;
+}
+
+struct hx_column hx_pane_column(const struct hx_pane *pane, const struct hx_column *column,
+                                size_t row)
+{
+    struct hx_column ret = *column;
+    if (is_shortened(column) && pane->full && pane->full[row])
+        ret.as = HX_AS_TEXT;
+    return ret;
+}
+
+struct shown_name {
+    char *name; /* as it is shown; owned */
+    const char *full;
+    size_t row;
+};
+
+static int compare_shown_names(const void *a, const void *b)
+{
+    const struct shown_name *x = a, *y = b;
+    int order = strcmp(x->name, y->name);
+    return order ? order : strcmp(x->full, y->full);
+}
+
+/* Marks rows with different names that are shown alike. */
+static void mark_alike(const struct shown_name *names, size_t n, bool *full)
+{
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && strcmp(names[i].name, names[end].name) == 0; end++)
+            ;
+        bool alike = strcmp(names[i].full, names[end - 1].full) != 0;
+        for (size_t k = i; k < end; k++)
+            full[names[k].row] |= alike;
+    }
+}
+
+/* Without memory for it names stay short. */
+static void find_alike(const struct hx_pane *pane, const struct hx_column *column, bool *full)
+{
+    HX_VEC(struct shown_name) names = {0};
+    for (size_t row = 0; row < pane->rows.n_rows; row++) {
+        const struct hx_cell *cell = hx_table_at(&pane->rows, row, column->name);
+        struct hx_text text = {0};
+        if (cell->type != HX_VALUE_TEXT)
+            continue;
+        hx_column_text(column, &pane->rows, row, &pane->facts, false, &text);
+        struct shown_name name = {strdup(hx_text_str(&text)), hx_cell_text(cell), row};
+        hx_text_free(&text);
+        if (!name.name || !hx_vec_push(&names, name)) {
+            free(name.name);
+            break;
+        }
+    }
+    if (names.n)
+        qsort(names.v, names.n, sizeof *names.v, compare_shown_names);
+    mark_alike(names.v, names.n, full);
+    for (size_t i = 0; i < names.n; i++)
+        free(names.v[i].name);
+    hx_vec_free(&names);
+}
+
+/* Two rows never read the same. */
+static void tell_apart(struct hx_pane *pane)
+{
+    free(pane->full);
+    pane->full = calloc(pane->rows.n_rows + 1, sizeof *pane->full);
+    for (const struct hx_column *column = pane->columns; pane->full && column->name; column++)
+        if (is_shortened(column))
+            find_alike(pane, column, pane->full);
+}
+
 void hx_pane_set_rows(struct hx_pane *pane, struct hx_table *rows)
 {
     hx_table_deinit(&pane->rows);
@@ -132,6 +209,7 @@ void hx_pane_set_rows(struct hx_pane *pane, struct hx_table *rows)
     *rows = (struct hx_table){0};
     if (pane->parsed)
         hx_table_filter(&pane->rows, pane->parsed);
+    tell_apart(pane);
     pane->offset = 0;
     pane->total = (int64_t)pane->rows.n_rows;
     pane->loaded = true;
@@ -340,6 +418,7 @@ static void take_rows(struct fetch *fetch, struct hx_pane *pane)
     hx_table_deinit(&pane->rows);
     pane->rows = fetch->rows;
     fetch->rows = (struct hx_table){0};
+    tell_apart(pane);
     pane->offset = fetch->offset;
     if (fetch->with_facts) {
         hx_table_deinit(&pane->facts);

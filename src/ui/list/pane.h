@@ -43,6 +43,8 @@ struct hx_pane {
     int64_t cursor, top, total;
     int64_t offset;
     struct hx_table rows, facts;
+    bool *full; /* of rows in memory: names are not shortened, or they would read like those of
+                   another row; NULL: none of them; owned */
     struct hx_tree *tree; /* of a screen that is a tree; NULL before its first load; owned */
     void *data;           /* what a screen keeps beside the rows */
     void (*free_data)(void *data);
@@ -98,6 +100,10 @@ bool hx_pane_row(const struct hx_pane *pane, size_t *ret);
 
 /* The address of the object that the row stands for. */
 bool hx_pane_object(const struct hx_pane *pane, size_t row, uint64_t *ret);
+
+/* The column as it is for that row of pane->rows. */
+struct hx_column hx_pane_column(const struct hx_pane *pane, const struct hx_column *column,
+                                size_t row);
 
 /* A rows-in-memory pane: takes over the rows; those for which the filter does not hold go. */
 void hx_pane_set_rows(struct hx_pane *pane, struct hx_table *rows);
