@@ -1,7 +1,7 @@
 /* test_type_name.c - names of types as people say them. */
 #include "unit.h"
 
-#include "ui/list/type_name.h"
+#include "layout/type_name.h"
 
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "layout/areas.h"
 #include "layout/axis.h"
+#include "layout/type_name.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -182,6 +183,28 @@ static void put_legend_label(struct hx_text *text, const struct hx_series *serie
         hx_series_rest(series, text);
 }
 
+/* As people say it, unless another band would read the same; into an empty text. */
+static void put_short_label(struct hx_text *text, const struct hx_series *series, size_t band)
+{
+    const struct hx_census_series *figures = series->figures;
+    size_t n = hx_census_calls(figures->census) ? 0 : figures->n_bands;
+    if (band >= n) {
+        put_legend_label(text, series, band);
+        return;
+    }
+    hx_text_type(text, figures->band[band].label);
+    for (size_t i = 0; i < n; i++) {
+        HX_CLEANUP(hx_text_free) struct hx_text other = {0};
+        hx_text_type(&other, figures->band[i].label);
+        if (strcmp(figures->band[i].label, figures->band[band].label) == 0 ||
+            strcmp(hx_text_str(&other), hx_text_str(text)) != 0)
+            continue;
+        hx_text_clear(text);
+        put_legend_label(text, series, band);
+        return;
+    }
+}
+
 static void draw_band(struct hx_sink *sink, const struct timeline *timeline, size_t level)
 {
     const struct hx_series *series = timeline->series;
@@ -324,7 +347,7 @@ static void draw_legend(struct hx_sink *sink, const struct timeline *timeline)
         size_t band = band_at(timeline, level);
         y += LINE;
         put_class(&class, series, band);
-        put_legend_label(&label, series, band);
+        put_short_label(&label, series, band);
         hx_drawing_box(sink, hx_text_str(&class), EDGE, y - 12, 14, 14, NULL);
         hx_drawing_text(sink, "", 42, y, HX_ANCHOR_START, NAMES - 42, hx_text_str(&label));
         draw_figures(sink, y, hx_series_bytes(series, band)[timeline->last],
@@ -391,7 +414,7 @@ static void draw_bar(struct hx_sink *sink, const struct hx_series *series, size_
 {
     HX_CLEANUP(hx_text_free) struct hx_text label = {0};
     int64_t bytes = *hx_series_bytes(series, band);
-    put_legend_label(&label, series, band);
+    put_short_label(&label, series, band);
     hx_drawing_text(sink, "", EDGE, y, HX_ANCHOR_START, NAMES - EDGE, hx_text_str(&label));
     draw_figures(sink, y, bytes, hx_series_total(series, 0));
     double width = (RIGHT - EDGE) * (double)bytes / (double)(most > 0 ? most : 1);

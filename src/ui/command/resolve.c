@@ -5,7 +5,7 @@
 #include "ui/data/call_label.h"
 #include "ui/job.h"
 #include "ui/list/pane.h"
-#include "ui/list/type_name.h"
+#include "layout/type_name.h"
 #include "ui/ui_options.h"
 
 #include <inttypes.h>

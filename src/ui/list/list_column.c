@@ -2,7 +2,7 @@
 #include "ui/list/list_column.h"
 
 #include "ui/data/call_label.h"
-#include "ui/list/type_name.h"
+#include "layout/type_name.h"
 
 #include "base/vec.h"
 

@@ -4,7 +4,7 @@
 #include "ui/data/difference.h"
 #include "ui/list/marked_rows.h"
 #include "ui/list/tree.h"
-#include "ui/list/type_name.h"
+#include "layout/type_name.h"
 
 #include "store/answer.h"
 #include "ui/job.h"

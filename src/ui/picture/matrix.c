@@ -4,7 +4,7 @@
 #include "layout/bin_roots.h"
 #include "ui/app.h"
 #include "ui/list/pane.h"
-#include "ui/list/type_name.h"
+#include "layout/type_name.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* screen_holder.c - what one holder holds, by who else reaches it: retainer sets. */
 #include "ui/app.h"
 #include "ui/list/pane.h"
-#include "ui/list/type_name.h"
+#include "layout/type_name.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * it and what it refers to. */
 #include "ui/app.h"
 #include "ui/list/pane.h"
-#include "ui/list/type_name.h"
+#include "layout/type_name.h"
 
 #include <inttypes.h>
 #include <string.h>

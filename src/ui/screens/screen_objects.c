@@ -4,7 +4,7 @@
 #include "ui/data/call_label.h"
 #include "ui/data/difference.h"
 #include "ui/list/pane.h"
-#include "ui/list/type_name.h"
+#include "layout/type_name.h"
 
 #include <string.h>
 

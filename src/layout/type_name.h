@@ -1,6 +1,6 @@
 /* type_name.h - the name of a type or a variable as people say it: "std::map<int, std::string>". */
-#ifndef HX_UI_LIST_TYPE_NAME_H
-#define HX_UI_LIST_TYPE_NAME_H
+#ifndef HX_LAYOUT_TYPE_NAME_H
+#define HX_LAYOUT_TYPE_NAME_H
 
 #include "base/text.h"
 

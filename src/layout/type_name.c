@@ -3,7 +3,7 @@
  * One pass with a stack of open brackets: what stands in a bracket has been shortened when it is
  * closed, so that a template is rewritten from the texts of its arguments.
  */
-#include "ui/list/type_name.h"
+#include "layout/type_name.h"
 
 #include <ctype.h>
 #include <string.h>
