@@ -419,6 +419,8 @@ static void draw_bar(struct hx_sink *sink, const struct hx_series *series, size_
     draw_figures(sink, y, bytes, hx_series_total(series, 0));
     double width = (RIGHT - EDGE) * (double)bytes / (double)(most > 0 ? most : 1);
     hx_drawing_box(sink, "faint", EDGE, y + 7, RIGHT - EDGE, BAR, NULL);
+    hx_text_clear(&label);
+    put_legend_label(&label, series, band);
     hx_sink_putf(sink, "<g data-bytes=\"%" PRId64 "\">", bytes);
     hx_drawing_box(sink, band < series->figures->n_bands ? "b0" : "bo", EDGE, y + 7,
                    bytes && width < 1 ? 1 : width, BAR, hx_text_str(&label));
