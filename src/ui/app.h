@@ -143,6 +143,9 @@ hx_error *hx_histogram_by(struct hx_ui *ui, struct hx_pane *pane, const char *wo
 /* request.c: opens something of the object that the row under the cursor is about: its own, that of
  * an object's own screen, else the largest of those that it stands for */
 hx_error *hx_ui_for_object(struct hx_ui *ui, hx_error *(*open)(struct hx_ui *, uint64_t));
+/* screen_object.c: who holds it, in which round, and what its words look like; nothing where that
+ * is not known */
+void hx_ui_put_held(const struct hx_table *facts, bool ascii, struct hx_text *ret);
 /* screen_stack.c: of the frames of a stack the innermost ones of the program, at most so
  * many: "put at cache.c:41 < main at main.c:7". Returns how many; 0: nothing was recorded. */
 size_t hx_frames_put(const struct hx_table *frames, size_t most, const char *between, bool ascii,

@@ -72,9 +72,10 @@ struct hx_query_args {
 /* named_objects.c */
 #define HX_NAMED_OBJECTS(X)                                                                        \
     X(object, "snapshot address",                                                                  \
-      "what other offset kind bytes state type object root_id id text",                            \
+      "what other offset kind bytes state type object root_id id text points rule",                \
       "what an object is, who allocated and holds it, what refers to it, to what it refers; empty" \
-      " texts are what does not apply, NULL is what is not known")                                 \
+      " texts are what does not apply, NULL is what is not known; points: as kind, sparse or "     \
+      "stray")                                                                                     \
     X(object_facts, "snapshot address limit",                                                      \
       "rows roots depth confidence frame label module source since looked earliest *",             \
       "a row for each of the innermost `limit` frames that allocated it; since: the snapshot from" \
@@ -84,16 +85,17 @@ struct hx_query_args {
     X(objects_behind, "snapshot address [where] limit", "address bytes type state stack_id",       \
       "the objects behind an address, in that order")                                              \
     X(object_dominators, "snapshot", "dominator set_id", "of each object, in their order")         \
-    X(object_head, "snapshot address", "bytes type edges_out pid", "an object in its process")     \
+    X(object_head, "snapshot address", "bytes type edges_out pid requested shape round holder",    \
+      "an object in its process")                                                                  \
     X(largest_object, "snapshot where", "address", "of a set of objects")                          \
     X(largest_new_object, "snapshot other where limit", "address",                                 \
       "of the `limit` largest of a set (-1: of all) the first that the other snapshot has not")    \
     X(edge_first, "snapshot address", "row", "the number of an object's first edge")               \
     X(edge_offset, "id address", "offset", "of the object's edge with that number")                \
-    X(edges_by_number, "id address limit", "offset target kind bytes type",                        \
+    X(edges_by_number, "id address limit", "offset target kind bytes type points rule",            \
       "edges of an object from that number on")                                                    \
-    X(edges_by_offset, "snapshot address [limit] [offset]", "offset target kind bytes type",       \
-      "edges of an object")                                                                        \
+    X(edges_by_offset, "snapshot address [limit] [offset]",                                        \
+      "offset target kind bytes type points rule", "edges of an object")                           \
     X(root, "snapshot [other] id", "offset address target kind bytes type state edges_out",        \
       "to what a root refers; with `other` the root that has the name of that one there")          \
     X(root_facts, "snapshot [other] id", "rows *", "the root in `roots`")                          \

@@ -4,6 +4,9 @@
 
 /* --- an object ----------------------------------------------------------------------------- */
 
+/* Of an edge e: what tells against its word, else how it points. */
+#define POINTS "CASE e.rank WHEN 1 THEN 'sparse' WHEN 2 THEN 'stray' ELSE e.kind END"
+
 #define SELF "o.snapshot = $snapshot AND o.address = $address"
 
 #define SET_BRIEF                                                                                  \
@@ -11,50 +14,60 @@
 
 /* Those before the references stand for a set of objects that it is in. Outer joins keep the order
  * of the tables: the edges first, then one object for each. */
-TEXT(object) = "SELECT 'type' AS what, coalesce(o.type,"
-               " 'unknown (no C++ class)') AS other, NULL AS offset,"
-               " coalesce(t.confidence, '') AS kind, t.bytes AS bytes, '' AS state, '' AS type,"
-               " NULL AS object, NULL AS root_id, NULL AS id, o.type AS text FROM objects o"
-               " LEFT JOIN hx_type t ON t.snapshot = o.snapshot AND t.name = o.type WHERE " SELF
-               " UNION ALL SELECT 'stack', coalesce(t.label, 'not recorded (heapx run)'),"
-               " NULL, '', x.bytes, '', '', NULL, NULL, o.stack_id, t.label FROM objects o"
-               " LEFT JOIN hx_stack t ON t.stack_id = o.stack_id"
-               " LEFT JOIN hx_stack_site x ON x.stack_id = o.stack_id AND x.snapshot = o.snapshot"
-               " WHERE " SELF " UNION ALL SELECT 'set', coalesce(" SET_BRIEF
-               ", 'not worked out: :analyse'),"
-               " NULL, '', t.bytes, '', '', NULL, NULL, o.set_id, " SET_BRIEF " FROM objects o"
-               " LEFT JOIN retainers t ON t.snapshot = o.snapshot AND t.set_id = o.set_id"
-               " WHERE " SELF " UNION ALL SELECT 'bin', coalesce(CASE o.bin WHEN '-' THEN"
-               " 'none: no named root reaches it' ELSE o.bin END,"
-               " 'not worked out: :analyse'), NULL, '', b.bytes, '', '', NULL, NULL,"
-               " NULL, o.bin FROM objects o LEFT JOIN hx_bin b ON b.snapshot = o.snapshot"
-               " AND b.roots = o.bin WHERE " SELF
-               " UNION ALL SELECT 'dom', CASE WHEN o.dominator IS NOT NULL"
-               " THEN printf('0x%x', o.dominator) WHEN o.state IN ('definite', 'indirect')"
-               " THEN 'none: it is lost' WHEN o.retained_bytes IS NULL"
-               " THEN 'not worked out: :analyse' ELSE 'none: roots lead to it'"
-               " END, NULL, '', d.bytes, coalesce(d.state, ''), coalesce(d.type, ''),"
-               " o.dominator, NULL, NULL, NULL FROM objects o LEFT JOIN objects d"
-               " ON d.snapshot = o.snapshot AND d.address = o.dominator WHERE " SELF
-               " UNION ALL SELECT 'root', r.name || CASE WHEN r.module <> ''"
-               " THEN ' of ' || r.module ELSE '' END, e.address - r.address, e.kind, r.size,"
-               " r.kind, '', NULL, e.root_id, NULL, r.name FROM root_edges e"
-               " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
-               " WHERE e.snapshot = $snapshot AND e.target = $address"
-               " UNION ALL SELECT 'from', printf('0x%x', e.source), e.offset, e.kind, o.bytes,"
-               " o.state, o.type, e.source, NULL, NULL, NULL FROM edges e LEFT JOIN objects o"
-               " ON o.snapshot = e.snapshot AND o.address = e.source"
-               " WHERE e.snapshot = $snapshot AND e.target = $address"
-               " UNION ALL SELECT 'to', printf('0x%x', e.target), e.offset, e.kind, o.bytes,"
-               " o.state, o.type, e.target, NULL, NULL, NULL FROM edges e LEFT JOIN objects o"
-               " ON o.snapshot = e.snapshot AND o.address = e.target"
-               " WHERE e.snapshot = $snapshot AND e.source = $address";
+TEXT(object) =
+    "SELECT 'type' AS what, coalesce(o.type,"
+    " 'unknown (no C++ class)') AS other, NULL AS offset,"
+    " coalesce(t.confidence, '') AS kind, t.bytes AS bytes, '' AS state, '' AS type,"
+    " NULL AS object, NULL AS root_id, NULL AS id, o.type AS text, coalesce(t.confidence, '') AS "
+    "points,"
+    " NULL AS rule FROM objects o"
+    " LEFT JOIN hx_type t ON t.snapshot = o.snapshot AND t.name = o.type WHERE " SELF
+    " UNION ALL SELECT 'stack', coalesce(t.label, 'not recorded (heapx run)'),"
+    " NULL, '', x.bytes, '', '', NULL, NULL, o.stack_id, t.label, '', NULL FROM objects o"
+    " LEFT JOIN hx_stack t ON t.stack_id = o.stack_id"
+    " LEFT JOIN hx_stack_site x ON x.stack_id = o.stack_id AND x.snapshot = o.snapshot"
+    " WHERE " SELF " UNION ALL SELECT 'set', coalesce(" SET_BRIEF ", 'not worked out: :analyse'),"
+    " NULL, '', t.bytes, '', '', NULL, NULL, o.set_id, " SET_BRIEF ", '', NULL FROM objects o"
+    " LEFT JOIN retainers t ON t.snapshot = o.snapshot AND t.set_id = o.set_id"
+    " WHERE " SELF
+    " UNION ALL SELECT 'held', o.holder, NULL, '', h.bytes, '', '', NULL, NULL, NULL,"
+    " o.holder, coalesce('round ' || o.round, ''), NULL FROM objects o"
+    " LEFT JOIN hx_holding h ON h.snapshot = o.snapshot AND h.name = o.holder"
+    " AND h.objects > 0 WHERE o.holder IS NOT NULL AND " SELF
+    " UNION ALL SELECT 'shape', o.shape, NULL, '', NULL, '', '', NULL, NULL, NULL,"
+    " NULL, '', NULL FROM objects o WHERE o.shape IS NOT NULL AND " SELF
+    " UNION ALL SELECT 'bin', coalesce(CASE o.bin WHEN '-' THEN"
+    " 'none: no named root reaches it' ELSE o.bin END,"
+    " 'not worked out: :analyse'), NULL, '', b.bytes, '', '', NULL, NULL,"
+    " NULL, o.bin, '', NULL FROM objects o LEFT JOIN hx_bin b ON b.snapshot = o.snapshot"
+    " AND b.roots = o.bin WHERE " SELF " UNION ALL SELECT 'dom', CASE WHEN o.dominator IS NOT NULL"
+    " THEN printf('0x%x', o.dominator) WHEN o.state IN ('definite', 'indirect')"
+    " THEN 'none: it is lost' WHEN o.retained_bytes IS NULL"
+    " THEN 'not worked out: :analyse' ELSE 'none: roots lead to it'"
+    " END, NULL, '', d.bytes, coalesce(d.state, ''), coalesce(d.type, ''),"
+    " o.dominator, NULL, NULL, NULL, '', NULL FROM objects o LEFT JOIN objects d"
+    " ON d.snapshot = o.snapshot AND d.address = o.dominator WHERE " SELF
+    " UNION ALL SELECT 'root', r.name || CASE WHEN r.module <> ''"
+    " THEN ' of ' || r.module ELSE '' END, e.address - r.address, e.kind, r.size,"
+    " r.kind, '', NULL, e.root_id, NULL, r.name, " POINTS ", e.rule FROM root_edges e"
+    " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
+    " WHERE e.snapshot = $snapshot AND e.target = $address"
+    " UNION ALL SELECT 'from', printf('0x%x', e.source), e.offset, e.kind, o.bytes,"
+    " o.state, o.type, e.source, NULL, NULL, NULL, " POINTS
+    ", e.rule FROM edges e LEFT JOIN objects o"
+    " ON o.snapshot = e.snapshot AND o.address = e.source"
+    " WHERE e.snapshot = $snapshot AND e.target = $address"
+    " UNION ALL SELECT 'to', printf('0x%x', e.target), e.offset, e.kind, o.bytes,"
+    " o.state, o.type, e.target, NULL, NULL, NULL, " POINTS
+    ", e.rule FROM edges e LEFT JOIN objects o"
+    " ON o.snapshot = e.snapshot AND o.address = e.target"
+    " WHERE e.snapshot = $snapshot AND e.source = $address";
 
 /* It is looked for in the last 64 snapshots. */
 TEXT(object_facts) =
     "WITH b AS (SELECT snapshot, pid FROM snapshots WHERE snapshot <= $snapshot"
     " ORDER BY snapshot DESC LIMIT 64)"
-    " SELECT 5 + coalesce(o.edges_in, 0) + coalesce(o.edges_out, 0) + q.roots AS rows,"
+    " SELECT 7 + coalesce(o.edges_in, 0) + coalesce(o.edges_out, 0) + q.roots AS rows,"
     " q.roots, c.depth AS depth, t.confidence AS confidence, f.frame AS frame,"
     " f.label AS label, f.module AS module, f.source AS source, l.*, o.*"
     " FROM (SELECT count(*) AS roots FROM root_edges WHERE snapshot = $snapshot"
@@ -81,7 +94,8 @@ TEXT(objects_behind) = "SELECT address, bytes, type, state, stack_id FROM object
 TEXT(object_dominators) = "SELECT dominator, set_id FROM objects WHERE snapshot = $snapshot";
 
 TEXT(object_head) = "SELECT o.bytes AS bytes, o.type AS type, o.edges_out AS edges_out,"
-                    " s.pid AS pid FROM objects o"
+                    " s.pid AS pid, o.requested AS requested, o.shape AS shape, o.round AS round,"
+                    " o.holder AS holder FROM objects o"
                     " LEFT JOIN snapshots s ON s.snapshot = o.snapshot WHERE " SELF;
 
 /* --- of a set the largest ------------------------------------------------------------------ */
@@ -105,7 +119,7 @@ TEXT(edge_offset) = "SELECT offset FROM edges WHERE rowid = $id AND source = $ad
 
 #define EDGE                                                                                       \
     "SELECT e.offset AS offset, e.target AS target, e.kind AS kind, o.bytes AS bytes,"             \
-    " o.type AS type"
+    " o.type AS type, " POINTS " AS points, e.rule AS rule"
 
 TEXT(edges_by_number) =
     "WITH RECURSIVE n(r) AS (VALUES($id) UNION ALL SELECT r + 1 FROM n LIMIT $limit) " EDGE

@@ -32,7 +32,7 @@ enum hx_rank hx_word_rank(hx_evidence evidence, const struct hx_hold_options *op
     return rule < HX_RULE_COUNT && hx_rule_is_on(options, rule) ? rules[rule].rank : HX_RANK_FIRM;
 }
 
-static enum hx_rule find_rule(const char *name)
+enum hx_rule hx_rule_find(const char *name)
 {
     for (int i = 1; i < HX_RULE_COUNT; i++)
         if (strcmp(rules[i].name, name) == 0)
@@ -57,7 +57,7 @@ hx_error *hx_rules_parse(const char *text, uint64_t *off)
     HX_NEED(copy);
     char *rest = NULL;
     for (char *word = strtok_r(copy, ", ", &rest); word; word = strtok_r(NULL, ", ", &rest)) {
-        enum hx_rule rule = *word == '-' || *word == '+' ? find_rule(word + 1) : HX_RULE_NONE;
+        enum hx_rule rule = *word == '-' || *word == '+' ? hx_rule_find(word + 1) : HX_RULE_NONE;
         if (rule == HX_RULE_NONE)
             return no_such_rule(word);
         *off = *word == '-' ? *off | UINT64_C(1) << rule : *off & ~(UINT64_C(1) << rule);

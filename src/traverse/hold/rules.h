@@ -42,6 +42,8 @@ enum hx_rule {
 
 const char *hx_rule_name(enum hx_rule rule); /* "requested"; NULL: none */
 const char *hx_rule_text(enum hx_rule rule); /* "behind the requested bytes"; NULL: none */
+/* By its name; HX_RULE_NONE: there is none of that name. */
+enum hx_rule hx_rule_find(const char *name);
 
 /* How the graph of holders is made. */
 struct hx_hold_options {

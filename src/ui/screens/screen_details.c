@@ -4,6 +4,7 @@
 #include "ui/data/call_label.h"
 #include "ui/job.h"
 #include "ui/list/column_kind.h"
+#include "traverse/hold/rules.h"
 #include "ui/list/pane.h"
 
 #include <inttypes.h>
@@ -50,6 +51,10 @@ static void value_text(const char *name, const struct hx_cell *cell, bool ascii,
         hx_text_putf(ret, "%" PRId64, cell->i);
     else
         hx_text_count(ret, cell->i);
+    const char *why =
+        strcmp(name, "rule") == 0 ? hx_rule_text(hx_rule_find(hx_cell_text(cell))) : NULL;
+    if (why)
+        hx_text_putf(ret, ": %s", why);
     if (cell->type == HX_VALUE_INT && positive >= 1024 && hx_name_is_bytes(name))
         hx_text_putf(ret, " (%s%s)", cell->i < 0 ? "-" : "", hx_human_bytes(positive, size));
     if (cell->type == HX_VALUE_INT && cell->i >= 1000 && hx_name_is_us(name))

@@ -7,8 +7,9 @@
 #include "ui/app.h"
 #include "ui/command/requests.h"
 #include "ui/job.h"
-#include "ui/list/pane.h"
 #include "layout/type_name.h"
+#include "traverse/hold/rules.h"
+#include "ui/list/pane.h"
 #include "ui/ui_options.h"
 
 #include <inttypes.h>
@@ -29,7 +30,7 @@
     {"text", NULL, HX_AS_SAFE, 8, 1, NULL, NULL},          \
     {"leads", "points to", HX_AS_SAFE, -18, 0, NULL, NULL}, \
     {"type", NULL, HX_AS_TYPE, -8, 3, NULL, NULL},         \
-    {"kind", "as", HX_AS_TEXT, 8, 4, NULL, NULL},          \
+    {"points", "as", HX_AS_TEXT, 8, 4, NULL, NULL},          \
     {"bytes", NULL, HX_AS_BYTES, 7, 5, NULL, NULL},        \
     {0}
 /* clang-format on */
@@ -39,20 +40,34 @@ static const struct hx_column of_large[] = {WITH_BYTES(12)};
 static const struct hx_column pointers_only[] = {
     {"offset", NULL, HX_AS_OFFSET, 12, 0, NULL, NULL},
     {"leads", "points to", HX_AS_SAFE, -18, 0, NULL, NULL},
-    {"kind", "as", HX_AS_TEXT, 8, 1, NULL, NULL},
+    {"points", "as", HX_AS_TEXT, 8, 1, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 7, 2, NULL, NULL},
     {"type", NULL, HX_AS_TYPE, -10, 3, NULL, NULL},
     {0},
 };
 
-static const char *const names[] = {"mark", "offset", "hex",    "text",   "leads", "type",
-                                    "kind", "bytes",  "target", "inside", "value", NULL};
-enum { MARK, OFFSET, HEX, TEXT, LEADS, TYPE, KIND, BYTES, TARGET, INSIDE, VALUE };
+static const char *const names[] = {"mark",  "offset", "hex",  "text",   "leads",  "type",  "kind",
+                                    "bytes", "points", "rule", "target", "inside", "value", NULL};
+enum { MARK, OFFSET, HEX, TEXT, LEADS, TYPE, KIND, BYTES, POINTS, RULE, TARGET, INSIDE, VALUE };
 
 /* What the title says; one row of the pane's facts. */
-static const char *const fact_names[] = {"bytes", "type",   "pointers", "pid", "seen",
-                                         "agree", "unread", "problem",  NULL};
-enum { F_BYTES, F_TYPE, F_POINTERS, F_PID, F_SEEN, F_AGREE, F_UNREAD, F_PROBLEM };
+static const char *const fact_names[] = {"bytes",  "type",    "pointers", "pid",  "requested",
+                                         "shape",  "round",   "holder",   "seen", "agree",
+                                         "unread", "problem", NULL};
+enum {
+    F_BYTES,
+    F_TYPE,
+    F_POINTERS,
+    F_PID,
+    F_REQUESTED,
+    F_SHAPE,
+    F_ROUND,
+    F_HOLDER,
+    F_SEEN,
+    F_AGREE,
+    F_UNREAD,
+    F_PROBLEM
+};
 
 struct asking {
     struct hx_job job;
@@ -92,7 +107,7 @@ static hx_error *read_object_facts(struct asking *asking, hx_store *store)
     if (!asking->found)
         return NULL;
     HX_TRY(hx_table_add(&asking->facts, &cell));
-    for (size_t i = F_BYTES; i <= F_PID; i++) {
+    for (size_t i = F_BYTES; i <= F_HOLDER; i++) {
         struct hx_value value = hx_rows_value(rows, i);
         HX_TRY(hx_cell_set_value(&cell[i], &value));
     }
@@ -173,6 +188,7 @@ static hx_error *put_plain(struct hx_cell *cell)
     HX_TRY(hx_cell_set_text(&cell[MARK], " ", 1));
     HX_TRY(hx_cell_set_text(&cell[LEADS], "", 0));
     HX_TRY(hx_cell_set_text(&cell[TYPE], "", 0));
+    HX_TRY(hx_cell_set_text(&cell[POINTS], "", 0));
     return hx_cell_set_text(&cell[KIND], "", 0);
 }
 
@@ -186,7 +202,8 @@ static void count_edges(struct asking *asking, int fact)
 static hx_error *put_pointer(struct asking *asking, struct hx_cell *cell, hx_rows *edge)
 {
     struct hx_value kind = hx_rows_value(edge, 2), bytes = hx_rows_value(edge, 3),
-                    type = hx_rows_value(edge, 4);
+                    type = hx_rows_value(edge, 4), points = hx_rows_value(edge, 5),
+                    rule = hx_rows_value(edge, 6);
     uint64_t target = (uint64_t)hx_rows_value(edge, 1).i;
     uint64_t value = (uint64_t)cell[VALUE].i, inside = value - target;
     bool known = cell[VALUE].type == HX_VALUE_INT;
@@ -195,6 +212,8 @@ static hx_error *put_pointer(struct asking *asking, struct hx_cell *cell, hx_row
     struct hx_text leads = {0};
     hx_cell_set_int(&cell[TARGET], (int64_t)target);
     HX_TRY(hx_cell_set_value(&cell[KIND], &kind));
+    HX_TRY(hx_cell_set_value(&cell[POINTS], &points));
+    HX_TRY(hx_cell_set_value(&cell[RULE], &rule));
     HX_TRY(hx_cell_set_value(&cell[BYTES], &bytes));
     HX_TRY(hx_cell_set_value(&cell[TYPE], &type));
     HX_TRY(hx_cell_set_text(&cell[MARK], mark, 1));
@@ -468,6 +487,20 @@ static void put_absence(const struct hx_pane *pane, struct hx_text *ret)
     hx_text_puts(ret, " shows them while it runs");
 }
 
+/* "stray: behind the 47 requested bytes" */
+static void put_doubt(const struct hx_pane *pane, size_t row, struct hx_text *ret)
+{
+    enum hx_rule rule = hx_rule_find(hx_table_text(&pane->rows, row, "rule"));
+    int64_t requested = hx_table_int(&pane->facts, 0, "requested", -1);
+    if (rule == HX_RULE_NONE)
+        return;
+    hx_text_putf(ret, "\n%s: ", hx_table_text(&pane->rows, row, "points"));
+    if (rule == HX_RULE_requested && requested >= 0)
+        hx_text_putf(ret, "behind the %" PRId64 " requested bytes", requested);
+    else
+        hx_text_puts(ret, hx_rule_text(rule));
+}
+
 /* All that is known of the word under the cursor, where columns are too narrow. */
 static void put_word(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
 {
@@ -496,6 +529,7 @@ static void put_word(const struct hx_pane *pane, bool ascii, struct hx_text *ret
         hx_text_puts(ret, ", ");
         hx_text_type_shown(ret, type, ascii);
     }
+    put_doubt(pane, row, ret);
 }
 
 static void hex_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
@@ -521,6 +555,7 @@ static void hex_title(const struct hx_ui *ui, const struct hx_pane *pane, struct
     else
         put_absence(pane, ret);
     put_word(pane, !ui->term.utf8, ret);
+    hx_ui_put_held(facts, !ui->term.utf8, ret);
     if (pane->chosen)
         hx_text_putf(ret, "\n%s", pane->chosen);
 }

@@ -14,7 +14,7 @@ static const struct hx_column columns[] = {
     {"what", "", HX_AS_TEXT, 5, 0, NULL, NULL},
     {"other", "what, who, whom", HX_AS_NAME, -23, 0, NULL, NULL},
     {"offset", NULL, HX_AS_OFFSET, 8, 1, NULL, NULL},
-    {"kind", "points", HX_AS_TEXT, 8, 3, NULL, NULL},
+    {"points", NULL, HX_AS_TEXT, 8, 3, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 7, 2, NULL, NULL},
     {"state", NULL, HX_AS_TEXT, 9, 5, NULL, NULL},
     {"type", NULL, HX_AS_TYPE, -8, 4, NULL, NULL},
@@ -54,6 +54,30 @@ static void put_retained(const struct hx_table *facts, struct hx_text *ret)
         return;
     hx_text_putf(ret, "; by sure references %s in ", hx_human_bytes((uint64_t)sure, size));
     put_object_count(ret, objects);
+}
+
+/* The facts are an object's. */
+void hx_ui_put_held(const struct hx_table *facts, bool ascii, struct hx_text *ret)
+{
+    static const char *const by[] = {
+        [1] = "",
+        [2] = ", through threads",
+        [3] = ", through sparse words",
+        [4] = ", through stray or interior words",
+    };
+    const char *holder = hx_table_text(facts, 0, "holder");
+    const char *shape = hx_table_text(facts, 0, "shape");
+    int64_t round = hx_table_int(facts, 0, "round", 0);
+    if (*holder) {
+        hx_text_puts(ret, "\nheld by ");
+        hx_text_type_shown(ret, holder, ascii);
+        if (round >= 1 && round <= 4)
+            hx_text_putf(ret, "%s (round %" PRId64 ")", by[round], round);
+    }
+    if (*shape) {
+        hx_text_puts(ret, "\nshape ");
+        hx_text_escape(ret, shape, strlen(shape), ascii);
+    }
 }
 
 /* "here since snapshot 2; references: ..." */
@@ -125,6 +149,7 @@ static void object_title(const struct hx_ui *ui, const struct hx_pane *pane, str
     if (pane->chosen)
         hx_text_putf(ret, "\n%s", pane->chosen);
     put_retained(facts, ret);
+    hx_ui_put_held(facts, ascii, ret);
     put_life_text(pane, ret);
     put_frames(facts, ascii, ret);
 }
@@ -138,9 +163,8 @@ static bool edge_row_set(const struct hx_pane *pane, size_t row, struct hx_of *r
         enum hx_subset subset;
         bool by_id;
     } sets[] = {
-        {"type", HX_SUBSET_TYPE, false},
-        {"stack", HX_SUBSET_SITE, true},
-        {"set", HX_SUBSET_SET, true},
+        {"type", HX_SUBSET_TYPE, false}, {"stack", HX_SUBSET_SITE, true},
+        {"held", HX_SUBSET_KEY, false},  {"set", HX_SUBSET_SET, true},
         {"bin", HX_SUBSET_BIN, false},
     };
     const struct hx_table *rows = &pane->rows;
@@ -150,8 +174,11 @@ static bool edge_row_set(const struct hx_pane *pane, size_t row, struct hx_of *r
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
         if (strcmp(what, sets[i].what) != 0)
             continue;
-        *ret = (struct hx_of){sets[i].subset, has_text ? hx_table_text(rows, row, "text") : NULL,
-                              NULL, sets[i].by_id ? hx_table_int(rows, row, "id", 0) : 0};
+        *ret = (struct hx_of){
+            sets[i].subset, has_text ? hx_table_text(rows, row, "text") : NULL, NULL,
+            sets[i].by_id                     ? hx_table_int(rows, row, "id", 0)
+            : sets[i].subset == HX_SUBSET_KEY ? hx_census_find("holder") - hx_stored_censuses
+                                              : 0};
         return sets[i].subset == HX_SUBSET_TYPE || (sets[i].by_id ? has_id : has_text);
     }
     return false;
@@ -160,6 +187,8 @@ static bool edge_row_set(const struct hx_pane *pane, size_t row, struct hx_of *r
 static hx_error *open_set(struct hx_ui *ui, const struct hx_of *of)
 {
     switch (of->subset) {
+    case HX_SUBSET_KEY:
+        return hx_ui_open_of(ui, &hx_screen_holder, of);
     case HX_SUBSET_SET:
         return hx_ui_open_of(ui, &hx_screen_set, of);
     case HX_SUBSET_BIN:
