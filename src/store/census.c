@@ -115,6 +115,7 @@
     " heapx attach --record PID do it."
 #define RECORDERS "heapx run and heapx record know it"
 
+
 #define EVERYWHERE (HX_CENSUS_SAMPLED | HX_CENSUS_DRAWN | HX_CENSUS_FLAT | HX_CENSUS_SHEET)
 
 const struct hx_stored_census hx_stored_censuses[] = {
@@ -153,6 +154,7 @@ const struct hx_stored_census hx_stored_censuses[] = {
                         " WHERE a.snapshot = $other AND b.snapshot = $snapshot"
                         " AND a.scheme IS b.scheme AND a.max_set IS b.max_set"
                         " AND a.threads_as IS b.threads_as AND a.holders IS b.holders"
+                        " AND (a.holders = 0 OR a.rules IS b.rules)"
                         " AND a.patterns IS b.patterns)",
                     "r.bytes",
                     "(SELECT t.bytes FROM hx_retention t"
@@ -230,6 +232,7 @@ const struct hx_stored_census hx_stored_censuses[] = {
         .heading = "Heap by holders",
         .lacks = "holders",
         .missing = "No snapshot has holders: :analyse finds them where words were judged.",
+        .unmeasured = "all references count (--holders off), or nobody has judged them",
         .formats = EVERYWHERE,
         .ghc_option = "-hr",
         .ghc_number = HX_GHC_RETAINERS,
@@ -607,6 +610,29 @@ const struct hx_stored_census hx_stored_censuses[] = {
         .missing = "No heap was found in any snapshot: screen 0 shows the resident memory.",
         .formats = HX_CENSUS_SAMPLED | HX_CENSUS_DRAWN | HX_CENSUS_FLAT | HX_CENSUS_ASKED,
         .ghc_number = HX_GHC_CLOSURES,
+    },
+    {
+        .name = "shape",
+        .title = "shapes",
+        .view = "shapes",
+        .total = "heap_bytes",
+        .table = "hx_shape",
+        .key = "coalesce(x.label, '(unknown)')",
+        .where = "x.objects > 0",
+        .several = true,
+        .subset = HX_SUBSET_KEY,
+        .members = "coalesce(shape, '(unknown)') = $text",
+        .of = " of shape ",
+        .objects_are = "shape AS label",
+        .here = {{"shape"}, "coalesce(x.label, '(unknown)') AS shape"},
+        .across = {{"shape"}, "coalesce(x.label, '(unknown)') AS shape"},
+        .whole = true,
+        .heading = "Heap by shapes",
+        .lacks = "shapes",
+        .missing = "Shapes are not known in any snapshot: heapx looked for none when it took them.",
+        .unmeasured = "nobody has looked at the words of the objects",
+        .formats = EVERYWHERE | HX_CENSUS_ASKED,
+        .ghc_number = HX_GHC_DESCRIPTIONS,
     },
     {0},
 };

@@ -153,7 +153,11 @@ hx_error *hx_difference_made(hx_store *store, const struct hx_stored_census *cen
 static void put_kind(enum hx_alike alike, int64_t snapshot, struct hx_text *sql)
 {
     if (alike == HX_ALIKE_SCHEME)
-        hx_text_putf(sql, "(SELECT scheme FROM hx_census WHERE snapshot = %" PRId64 ")", snapshot);
+        hx_text_putf(sql,
+                     "(SELECT scheme || ' ' || coalesce(threads_as, '') ||"
+                     " iif(holders, coalesce(rules, 'on'), 'off') FROM hx_census"
+                     " WHERE snapshot = %" PRId64 ")",
+                     snapshot);
     else if (alike == HX_ALIKE_ROOTS)
         hx_text_putf(sql,
                      "(SELECT group_concat(name, '+') FROM (SELECT name FROM hx_named"

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "store/db.h"
 #include "store/store_private.h"
+#include "traverse/hold/rounds.h"
 #include "traverse/retain/visits.h"
 
 #include <stdio.h>
@@ -213,12 +214,16 @@ hx_error *hx_store_count_visits(hx_store *store, int64_t number, struct hx_snaps
     if (max_set < 0 || max_set > UINT32_MAX)
         return hx_error_new(HX_E_CORRUPT, store->path, "take it from a backup or make it again",
                             "the store is damaged (limit of sets)");
-    struct hx_scheme_options options = analysis->options;
-    HX_TRY(hx_analysed_threads(store->db, store->path, number, &options.threads_as));
-    HX_TRY(hx_scheme_apply(analysis->scheme, snapshot, &options, &rule));
+    struct hx_analysis its = *analysis;
+    HX_TRY(hx_analysed_threads(store->db, store->path, number, &its.options.threads_as));
+    HX_TRY(hx_analysed_hold(store->db, store->path, number, &its.hold));
+    HX_TRY(hx_scheme_apply(its.scheme, snapshot, &its.options, &rule));
     hx_error *err = hx_sets_create((unsigned)max_set, &sets);
     if (!err)
+        err = hx_choose(snapshot, &its.hold, its.threads, progress);
+    if (!err)
         err = count_visits(store, number, snapshot, &rule, sets, progress);
+    hx_edges_restore(snapshot, its.threads);
     hx_sets_destroy(sets);
     hx_scheme_rule_deinit(&rule);
     return err;
@@ -243,21 +248,7 @@ hx_error *hx_store_parts(hx_store *store, int64_t number, unsigned *ret)
 
 hx_error *hx_store_hold(hx_store *store, int64_t number, struct hx_hold_options *ret)
 {
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(store->db, store->path,
-                         "SELECT coalesce(holders, 0), substr(rules, 1, 65536) FROM hx_census"
-                         " WHERE snapshot = ?",
-                         &st));
-    sqlite3_bind_int64(st, 1, number);
-    *ret = (struct hx_hold_options){.holders = true};
-    int code = sqlite3_step(st);
-    if (code == SQLITE_DONE)
-        return NULL;
-    if (code != SQLITE_ROW)
-        return hx_db_error(store->db, code, store->path);
-    ret->holders = sqlite3_column_int(st, 0) != 0;
-    const char *rules = (const char *)sqlite3_column_text(st, 1);
-    return rules ? hx_rules_parse(rules, &ret->off) : NULL;
+    return hx_analysed_hold(store->db, store->path, number, ret);
 }
 
 hx_error *hx_store_scheme(hx_store *store, int64_t number, const struct hx_scheme **ret,

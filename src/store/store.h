@@ -60,8 +60,8 @@ struct hx_analysis {
     unsigned threads; /* 0: decide */
     struct hx_hold_options hold;
     /* It was asked for the default of these; else a default gives way to the snapshot's own rule,
-     * or of a new one to that of the last one by the same scheme. */
-    bool has_max_set, has_threads_as;
+     * or of a new one to that of the last one by the same scheme; what edges count: of any. */
+    bool has_max_set, has_threads_as, has_hold;
     unsigned most_found; /* a limit that is found is at most this; 0: any */
 };
 
@@ -103,7 +103,8 @@ hx_error *hx_store_parts(hx_store *store, int64_t number, unsigned *ret);
 hx_error *hx_store_scheme(hx_store *store, int64_t number, const struct hx_scheme **ret,
                           char **ret_patterns);
 
-/* By which words: the rule of its sets, bins and dominators; the default where nothing was made. */
+/* By which words: the rule of its sets, bins and dominators; where nothing was made of it that of
+ * the snapshot before, and on where there is none. */
 hx_error *hx_store_hold(hx_store *store, int64_t number, struct hx_hold_options *ret);
 
 /* Takes out of what this hx_store shows of a snapshot the leaks that the list knows: of the view

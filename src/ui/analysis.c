@@ -67,6 +67,14 @@ hx_error *hx_choice_copy(const struct hx_choice *from, struct hx_choice *ret)
     return error;
 }
 
+/* From the rule of a snapshot to the one that is chosen. */
+static void choose_hold(const struct hx_choice *choice, struct hx_hold_options *hold)
+{
+    if (choice->has_holders)
+        hold->holders = choice->holders;
+    hold->off = (hold->off | choice->rules_off) & ~choice->rules_on;
+}
+
 void hx_choice_analysis(const struct hx_choice *choice, const struct hx_analysis *otherwise,
                         struct hx_analysis *ret)
 {
@@ -81,6 +89,10 @@ void hx_choice_analysis(const struct hx_choice *choice, const struct hx_analysis
     if (choice->has_threads_as) {
         ret->options.threads_as = choice->threads_as;
         ret->has_threads_as = true;
+    }
+    if (choice->holds) {
+        choose_hold(choice, &ret->hold);
+        ret->has_hold = true;
     }
     if (choice->has_patterns) {
         ret->options.pattern = (const char *const *)choice->patterns.v;
@@ -243,6 +255,8 @@ static hx_error *revising_run(struct hx_job *job, hx_store *store,
     HX_TRY(hx_store_hold(store, revising->snapshot, &analysis.hold));
     if (!analysis.scheme)
         analysis.scheme = hx_schemes[0];
+    choose_hold(&revising->choice, &analysis.hold);
+    analysis.has_hold = true;
     revising->scheme = analysis.scheme;
     revising->named = snapshot->named.n;
     return hx_store_revise(store, revising->snapshot, snapshot, &analysis, revising->parts,
@@ -258,13 +272,14 @@ static struct hx_revision *revision_of(struct hx_ui *ui, int64_t snapshot)
     return hx_vec_push(&ui->revisions, revision) ? &ui->revisions.v[ui->revisions.n - 1] : NULL;
 }
 
-void hx_ui_is_revised(struct hx_ui *ui, int64_t snapshot, uint64_t retainers, uint64_t bins)
+void hx_ui_is_revised(struct hx_ui *ui, int64_t snapshot, const struct hx_choice *choice)
 {
     struct hx_revision *revision = revision_of(ui, snapshot);
     if (!revision)
         return; /* it will be revised once more than needed */
-    revision->retainers = retainers;
-    revision->bins = bins;
+    revision->retainers = choice->retainers;
+    revision->bins = choice->bins;
+    revision->holds = choice->holds;
     revision->want = 0;
     revision->missing = false;
 }
@@ -309,7 +324,7 @@ static void revising_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
         return;
     }
     /* What failed or was cancelled is not tried again by itself. */
-    hx_ui_is_revised(ui, revising->snapshot, revising->choice.retainers, revising->choice.bins);
+    hx_ui_is_revised(ui, revising->snapshot, &revising->choice);
     struct hx_revision *revision = revision_of(ui, revising->snapshot);
     if (revision)
         revision->failed =
@@ -354,7 +369,7 @@ static const struct hx_revision *needed(struct hx_ui *ui, int64_t snapshot, unsi
     bool known = false;
     for (size_t i = 0; i < ui->revisions.n; i++)
         known |= ui->revisions.v[i].snapshot == snapshot;
-    if (!known && !choice->retainers && !choice->bins)
+    if (!known && !choice->retainers && !choice->bins && !choice->holds)
         return NULL; /* as it was stored */
     struct hx_revision *revision = revision_of(ui, snapshot);
     if (!revision ||
@@ -364,6 +379,7 @@ static const struct hx_revision *needed(struct hx_ui *ui, int64_t snapshot, unsi
     if (revision->retainers != choice->retainers) /* holders are told of as retainers are */
         *ret_parts |= HX_ANALYSE_RETAINERS | (choice->has_threads_as ? HX_ANALYSE_HOLDERS : 0);
     *ret_parts |= revision->bins != choice->bins ? HX_ANALYSE_BINS : 0;
+    *ret_parts |= revision->holds != choice->holds ? HX_ANALYSE_ALL : 0;
     return *ret_parts || revision->missing ? revision : NULL;
 }
 
@@ -506,6 +522,34 @@ hx_error *hx_ui_choose_threads_as(struct hx_ui *ui, const char *word)
     return NULL;
 }
 
+hx_error *hx_ui_choose_holders(struct hx_ui *ui, const char *word)
+{
+    bool on = strcmp(word, "on") == 0;
+    if (!on && strcmp(word, "off") != 0)
+        return hx_error_new(HX_E_USAGE, word, "`:holders on` or `:holders off`",
+                            "all references are looked at, or those of holders");
+    HX_TRY(need_heap(ui));
+    ui->choice->holders = on;
+    ui->choice->has_holders = true;
+    ui->choice->holds++;
+    hx_ui_revise(ui);
+    return NULL;
+}
+
+hx_error *hx_ui_choose_rules(struct hx_ui *ui, const char *names)
+{
+    struct hx_choice *choice = ui->choice;
+    uint64_t off = 0, kept = UINT64_MAX; /* of none and of all of them */
+    HX_TRY(need_heap(ui));
+    HX_TRY(hx_rules_parse(names, &off));
+    HX_TRY(hx_rules_parse(names, &kept));
+    choice->rules_on = (choice->rules_on & ~off) | ~kept;
+    choice->rules_off = (choice->rules_off & kept) | off;
+    choice->holds++;
+    hx_ui_revise(ui);
+    return NULL;
+}
+
 hx_error *hx_ui_choose_root(struct hx_ui *ui, const char *naming)
 {
     struct hx_choice *choice = ui->choice;
@@ -565,6 +609,13 @@ hx_error *hx_ui_begin_choice(struct hx_ui *ui)
         HX_TRY(add_edit(choice, name, expr));
         choice->instead = true;
         choice->bins = 1;
+    }
+    if (analysis && analysis->has_hold) {
+        choice->holders = analysis->hold.holders;
+        choice->has_holders = true;
+        choice->rules_off = analysis->hold.off;
+        choice->rules_on = ~analysis->hold.off;
+        choice->holds = 1;
     }
     if (!analysis || !(analysis->scheme || analysis->has_max_set || analysis->has_threads_as))
         return NULL; /* nothing was asked for */

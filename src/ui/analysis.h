@@ -20,21 +20,22 @@ struct hx_choice {
     /* What was not chosen is as it was for the snapshot in question. */
     const struct hx_scheme *scheme; /* NULL: not chosen */
     HX_VEC(char *) patterns;        /* owned */
-    bool has_patterns, has_max_set, has_threads_as;
+    bool has_patterns, has_max_set, has_threads_as, has_holders, holders;
     unsigned max_set;
     enum hx_threads_as threads_as;
+    uint64_t rules_on, rules_off;        /* bit for each that was switched */
     HX_VEC(struct hx_naming_edit) edits; /* of the names that a snapshot has, in this order */
     bool instead; /* they take the place of those that the user gave when it was stored */
-    uint64_t retainers, bins; /* so many times it was changed */
+    uint64_t retainers, bins, holds; /* so many times it was changed */
 };
 
 /* What was done with one snapshot. */
 struct hx_revision {
     int64_t snapshot;
-    uint64_t retainers, bins; /* it has this choice; or it was tried in vain */
-    unsigned want;            /* parts to work out in any case (enum hx_analysis_part) */
-    unsigned failed;          /* parts that could not be worked out, or were cancelled */
-    bool missing;             /* and those that the store does not have */
+    uint64_t retainers, bins, holds; /* it has this choice; or it was tried in vain */
+    unsigned want;                   /* parts to work out in any case (enum hx_analysis_part) */
+    unsigned failed;                 /* parts that could not be worked out, or were cancelled */
+    bool missing;                    /* and those that the store does not have */
 };
 
 struct hx_ui;
@@ -58,7 +59,7 @@ hx_error *hx_ui_begin_choice(struct hx_ui *ui);
 void hx_ui_revise(struct hx_ui *ui);
 
 /* A new snapshot was stored with this state of the choice. */
-void hx_ui_is_revised(struct hx_ui *ui, int64_t snapshot, uint64_t retainers, uint64_t bins);
+void hx_ui_is_revised(struct hx_ui *ui, int64_t snapshot, const struct hx_choice *choice);
 
 /* The commands. */
 hx_error *hx_ui_analyse(struct hx_ui *ui);
@@ -66,7 +67,9 @@ hx_error *hx_ui_choose_scheme(struct hx_ui *ui, const char *name);
 hx_error *hx_ui_choose_retainer(struct hx_ui *ui, const char *pattern); /* "": none any more */
 hx_error *hx_ui_choose_max_set(struct hx_ui *ui, const char *number);
 hx_error *hx_ui_choose_threads_as(struct hx_ui *ui, const char *word);
-hx_error *hx_ui_choose_root(struct hx_ui *ui, const char *naming); /* NAME=EXPR */
+hx_error *hx_ui_choose_holders(struct hx_ui *ui, const char *word); /* on, off */
+hx_error *hx_ui_choose_rules(struct hx_ui *ui, const char *names);  /* -NAME, +NAME */
+hx_error *hx_ui_choose_root(struct hx_ui *ui, const char *naming);  /* NAME=EXPR */
 hx_error *hx_ui_choose_no_root(struct hx_ui *ui, const char *name);
 
 #endif

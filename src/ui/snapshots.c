@@ -168,7 +168,7 @@ static void snapping_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
         hx_ui_complain(ui, error);
         return;
     }
-    hx_ui_is_revised(ui, snapping->number, snapping->choice.retainers, snapping->choice.bins);
+    hx_ui_is_revised(ui, snapping->number, &snapping->choice);
     if (snapping->asked || failed_before) /* so that no old error stays on the last line */
         ui->announce = snapping->number;
     hx_ui_complain(ui, hx_ui_load_snapshots(ui));

@@ -1,15 +1,18 @@
 #!/usr/bin/env -S python3 -B
-"""reckon.py - retainer sets, bins, dominators and retained figures of real programs, once more.
+"""reckon.py - rounds, holders, retainer sets, bins, dominators and retained figures of real
+programs, once more.
 
-Everything is worked out of objects, edges, root_edges and roots by the plainest algorithms:
-a fixed point for the sets, a search for each named root, the textbook's iteration for the
-dominators, a search that avoids a type for what the type retains. And each step of the chains to
-the ten objects that retain most has to be an edge.
+Everything is worked out of objects, edges, root_edges and roots by the plainest algorithms: a
+search for each round, from whose ranks follow the edges that the rest is made on; a fixed point for
+the sets, a search for each named root, the textbook's iteration for the dominators, a search that
+avoids a type for what the type retains. And each step of the chains to the ten objects that retain
+most has to be an edge. Holders are the nearest roots, but where the weight of evidence corrects
+that: then a holder has to be among those that reach the object.
 """
 import collections
 import json
-import math
 import os
+import re
 import signal
 import time
 
@@ -20,6 +23,8 @@ from programs import NGINX, find_child, make_repository, need, settle
 FOLLOWED = {"known": ("start", "known", "interior"), "on": ("start", "known", "interior"),
             "off": ("start", "known")}
 SURE = ("start", "known")
+THREAD = ("stack", "frame", "register")
+OF_RANK = {0: 1, 1: 3, 2: 4}
 
 
 class Store:
@@ -32,27 +37,82 @@ class Store:
         self.total = row(path, f"select * from snapshots {self.where}")
         self.objects = {r["address"]: r for r in rows(path, f"select * from objects {self.where}")}
         self.roots = {r["root_id"]: r for r in rows(path, f"select * from roots {self.where}")}
-        self.edges = rows(path, f"select source, target, offset, kind from edges {self.where}")
-        self.held = rows(path, f"select root_id, address, target, kind from root_edges {self.where}")
-        self.threads = {str(r["tid"]): r["name"]
-                        for r in rows(path, f"select tid, name from threads {self.where}")}
+        self.edges = rows(path, f"select * from edges {self.where}")
+        self.held = rows(path, f"select * from root_edges {self.where}")
+        self.threads = {r["tid"]: r["name"] for r in self.view("threads")}
         self.kinds = FOLLOWED[interior]
+        self.interior = interior
+        self.census = row(path, f"select * from censuses {self.where}")
         self.scheme = self.total["scheme"]
+        self.round = self.rounds()
+        self.choose(self.round)
+
+    def own_round(self, e, root=None):
+        """The round of a word by itself; None: it is not followed."""
+        if root and root["kind"] == "named":
+            return 1
+        if e["kind"] not in self.kinds:
+            return None
+        if not self.census["holders"]:
+            return 1
+        own = OF_RANK[e["rank"]]
+        if e["kind"] == "interior" and self.interior == "known" and e["rule"] != "intrusive":
+            own = 4
+        return 2 if own == 1 and root and root["kind"] in THREAD else own
+
+    def rounds(self, named=()):
+        """{address: round}. What named roots lead to is reached in round 1."""
+        begin, out = collections.defaultdict(list), collections.defaultdict(list)
+        begin[1] = list(named)
+        for e in self.held:
+            root = self.roots[e["root_id"]]
+            if root["kind"] != "named":
+                begin[self.own_round(e, root)].append(e["target"])
+        for e in self.edges:
+            out[self.own_round(e)].append((e["source"], e["target"]))
+        found, follow = {}, collections.defaultdict(list)
+        for number in (1, 2, 3, 4):
+            for source, target in out[number]:
+                follow[source].append(target)
+            for address in search(set(found) | set(begin[number]), follow):
+                found.setdefault(address, number)
+        return found
+
+    def choose(self, found):
+        """Leaves the edges whose round is that of their targets."""
+        def chosen(own, at, target):
+            return own is not None and (at is None or max(own, at) == found.get(target))
+
+        self.chosen = [e for e in self.edges
+                       if chosen(self.own_round(e), found.get(e["source"]), e["target"])]
+        self.chosen_held = [e for e in self.held if chosen(
+            self.own_round(e, self.roots[e["root_id"]]), 0, e["target"])]
         self.out = self.follow(self.kinds)
+
+    def label_of(self, root):
+        if self.scheme == "module":
+            return root["module"] or "(no module)"
+        of = re.search(r" of thread (\d+)$", root["name"])
+        if self.census["threads_as"] == "parts" or not of or not (
+                root["kind"] in THREAD or root["kind"] == "tls" and root["symbol"] is None):
+            return root["name"]
+        name = self.threads.get(int(of[1])) or None
+        one = [of[1]] if not name or self.census["threads_as"] == "one" else []
+        return " ".join(["thread"] + one + ([name] if name else []))
 
     def view(self, name):
         return rows(self.path, f"select * from {name} {self.where}")
 
     def follow(self, kinds):
         out = collections.defaultdict(list)
-        for e in self.edges:
+        for e in self.chosen:
             if e["kind"] in kinds:
                 out[e["source"]].append(e["target"])
         return out
 
     def begins(self, kinds, named=False):
         """[(root_id, target)] of the roots that count."""
-        return [(e["root_id"], e["target"]) for e in self.held if e["kind"] in kinds and
+        return [(e["root_id"], e["target"]) for e in self.chosen_held if e["kind"] in kinds and
                 (self.roots[e["root_id"]]["kind"] == "named") == named]
 
 
@@ -74,16 +134,6 @@ def add_up(store, name, rows_of_view):
     check(all(r["objects"] > 0 for r in rows_of_view), f"{name}: an empty row")
 
 
-def label_of(root, scheme, threads):
-    """Stacks, registers and unnamed thread-local storage go by the name of their thread."""
-    if scheme == "module":
-        return root["module"] or "(no module)"
-    if root["kind"] in ("stack", "register", "tls") and " of thread " in root["name"]:
-        tid = root["name"].rsplit(" ", 1)[1]
-        return f"thread {threads.get(tid) or tid}"
-    return root["name"]
-
-
 def retainer_sets(store, patterns_hold=lambda name: True):
     """{address: frozenset of (space, label)}: the least fixed point of the equations."""
     sets = collections.defaultdict(frozenset)
@@ -99,7 +149,7 @@ def retainer_sets(store, patterns_hold=lambda name: True):
             todo.append(target)
 
     for root, target in store.begins(store.kinds):
-        add(target, frozenset([("root", label_of(store.roots[root], store.scheme, store.threads))]))
+        add(target, frozenset([("root", store.label_of(store.roots[root]))]))
     done = set()
     while todo:
         at = todo.popleft()
@@ -111,8 +161,79 @@ def retainer_sets(store, patterns_hold=lambda name: True):
     return sets
 
 
+def nearest(store):
+    """{address: label}: breadth first, round by round, ties by kind, module, name, address."""
+    order = {"global": 0, "tls": 1, "mapping": 2, "stack": 3, "frame": 3, "register": 3}
+    rank = {i: n for n, i in enumerate(sorted(
+        (i for i, r in store.roots.items() if r["kind"] != "named"),
+        key=lambda i: (order[store.roots[i]["kind"]], os.fsencode(store.roots[i]["module"] or ""),
+                       os.fsencode(store.roots[i]["name"]), store.roots[i]["address"] or 0, i)))}
+    by_rank = {n: i for i, n in rank.items()}
+    out, begin = collections.defaultdict(list), collections.defaultdict(list)
+    for e in store.chosen:
+        out[e["source"]].append(e["target"])
+    for e in store.chosen_held:
+        if e["root_id"] in rank:
+            begin[e["target"]].append((1, rank[e["root_id"]]))
+    near = {}
+    for number in (1, 2, 3, 4):
+        levels = collections.defaultdict(dict)
+        members = [a for a, r in store.round.items() if r == number]
+        for a in members:
+            for at in begin[a]:
+                levels[at[0]][a] = min(at[1], levels[at[0]].get(a, at[1]))
+        for a, at in list(near.items()):
+            for target in out[a]:
+                if store.round.get(target) == number:
+                    one = levels[at[0] + 1]
+                    one[target] = min(at[1], one.get(target, at[1]))
+        level = 1
+        while levels:
+            for a, root in sorted(levels.pop(level, {}).items()):
+                if a in near:
+                    continue
+                near[a] = (level, root)
+                for target in out[a]:
+                    if store.round[target] == number and target not in near:
+                        one = levels[level + 1]
+                        one[target] = min(root, one.get(target, root))
+            level += 1
+    return {a: store.label_of(store.roots[by_rank[n]]) for a, (_, n) in near.items()}
+
+
+def compare_holders(store):
+    """Rounds, and holders. Returns the part of the bytes that a correction gave to another."""
+    judged = [e["rank"] for e in store.edges + store.held]
+    check(store.total["stray_edges"] == (None if None in judged else judged.count(2)),
+          f"stray edges: {store.total}")
+    if not store.census["holders"]:
+        check(all((o["round"], o["holder"]) == (None, None) for o in store.objects.values()) and
+              not store.view("holders"), "holders, though they are off")
+        return 0
+    scheme, store.scheme = store.scheme, "root"
+    reach, near = retainer_sets(store), nearest(store)
+    store.scheme = scheme
+    view = {r["holder"]: r for r in store.view("holders")}
+    add_up(store, "holders", list(view.values()))
+    sums, alone, other = collections.Counter(), collections.Counter(), 0
+    for address, o in store.objects.items():
+        check(o["round"] == store.round.get(address), f"{o}, want round {store.round.get(address)}")
+        names = {name for space, name in reach[address] if space == "root"}
+        lost = o["state"] in ("definite", "indirect")
+        check(o["holder"] == "(unreachable)" if lost else
+              o["holder"] in names or o["holder"] == "(mixed)", f"{o}, want one of {names}")
+        sums[o["holder"]] += o["bytes"]
+        alone[o["holder"]] += o["bytes"] if names == {o["holder"]} else 0
+        other += o["bytes"] if not lost and o["holder"] != near[address] else 0
+    check({k: r["bytes"] for k, r in view.items()} == sums, f"holders {view}, want {sums}")
+    for name, r in view.items():
+        last = name in ("(mixed)", "(unreachable)")
+        check(r["alone_bytes"] == (None if last else alone[name]), f"{r}, alone: {alone[name]}")
+    return other / store.total["heap_bytes"]
+
+
 def compare_sets(store):
-    limit = row(store.path, f"select max_set from censuses {store.where}")["max_set"] or math.inf
+    limit = store.census["max_set"] or len(store.roots)
     want = retainer_sets(store)
     view = {r["set_id"]: r for r in store.view("retainers")}
     add_up(store, "retainers", list(view.values()))
@@ -128,7 +249,7 @@ def compare_sets(store):
         check((shown["label"], shown["members"], shown["many"]) == (label, len(names), 0),
               f"set of {address:#x}: {shown}, want {sorted(names)}")
     check(all(sums[i] == r["bytes"] for i, r in view.items()), "bytes of a set")
-    census = row(store.path, f"select * from censuses {store.where}")
+    census = store.census
     check(census["total_bytes"] == sum(r["bytes"] for i, r in view.items() if i)
           and census["visits_per_object"] is None and census["scheme"] == store.scheme,
           f"census: {census}")
@@ -139,8 +260,10 @@ def compare_sets(store):
 
 
 def compare_bins(store, named):
-    """named: [(name, [addresses that it leads to])] in the order given."""
+    """named: [(name, [addresses that it leads to])] in the order given, of globals."""
+    store.choose(store.rounds([a for _, begin in named for a in begin]))
     reach = [(name, search(begin, store.out)) for name, begin in named]
+    store.choose(store.round)
     want = {}
     for address, o in store.objects.items():
         names = [name for name, seen in reach if address in seen]
@@ -282,13 +405,15 @@ def compare_chains(store, view):
 
 def compare(path, named=(), interior="known"):
     store = Store(path, interior)
+    corrected = compare_holders(store)
     sets = compare_sets(store)
     compare_bins(store, named)
     view = compare_dominators(store)
     types = compare_types(store)
     compare_chains(store, view)
     print(f"  {store.total['comm']} --scheme {store.scheme} --interior {interior}: "
-          f"{len(store.objects)} objects in {sets} retainer sets, {types} types", flush=True)
+          f"{len(store.objects)} objects in {sets} retainer sets, {types} types, "
+          f"{corrected:.1%} have another holder than the nearest", flush=True)
     return store
 
 
@@ -315,13 +440,15 @@ def run(folder, pid, more=(("module", "off"), ("type", "on"))):
     later = json.loads(heapx("report", path, "bins", "--format", "json", *options)[1])
 
     held = collections.defaultdict(list)
-    for root, target in store.begins(store.kinds):
-        held[root].append(target)
+    for e in store.held:
+        if e["kind"] in store.kinds:
+            held[e["root_id"]].append(e["target"])
     tid = [i for i, r in store.roots.items() if r["kind"] in ("stack", "register", "tls") and
            threads[0] in r["name"].split()]
     named = [(f"r{i}", held[r["root_id"]]) for i, r in enumerate(chosen)]
     named += [("object", [heaviest]), ("t", [a for i in tid for a in held[i]])]
     want = collections.Counter()
+    store.choose(store.rounds([a for _, begin in named for a in begin]))
     reach = [(name, search(begin, store.out)) for name, begin in named]
     for address, o in store.objects.items():
         lost = o["state"] in ("definite", "indirect")

@@ -94,7 +94,16 @@ static inline char *tell_all(hx_store *store, int64_t id)
 {
     static const char *const questions[] = {
         "SELECT heap_bytes, heap_objects, scheme, notes FROM snapshots WHERE snapshot = %d",
-        "SELECT scheme, visits_per_object, total_bytes, sets FROM censuses WHERE snapshot = %d",
+        "SELECT scheme, max_set, holders, visits_per_object, total_bytes, sets"
+        " FROM censuses WHERE snapshot = %d",
+        "SELECT stray_edges, doubt_bytes FROM snapshots WHERE snapshot = %d",
+        "SELECT holder, bytes, objects, alone_bytes, contested_bytes, entries FROM holders"
+        " WHERE snapshot = %d ORDER BY holder",
+        "SELECT * FROM shapes WHERE snapshot = %d ORDER BY shape",
+        "SELECT r.label, e.position, e.entries, e.alike, e.doubt FROM retainers AS r"
+        " JOIN retainer_entries AS e USING(snapshot, set_id) WHERE r.snapshot = %d"
+        " ORDER BY r.label, e.position",
+        "SELECT * FROM edges WHERE snapshot = %d",
         "SELECT label, members, many, bytes, objects FROM retainers WHERE snapshot = %d"
         " ORDER BY label, bytes",
         "SELECT r.label, m.position, m.label FROM retainers AS r"
@@ -113,7 +122,8 @@ static inline char *tell_all(hx_store *store, int64_t id)
         " only_pages, shared_pages FROM pages AS p WHERE snapshot = %d ORDER BY census, k,"
         " only_pages, shared_pages",
         "SELECT kind, type, bytes, objects FROM leaks WHERE snapshot = %d ORDER BY kind, type",
-        "SELECT o.address, o.bytes, o.type, o.state, r.label, o.bin, o.dominator,"
+        "SELECT o.address, o.bytes, o.type, o.shape, o.round, o.holder, o.state, r.label, o.bin, "
+        "o.dominator,"
         " o.retained_bytes, o.retained_objects, o.sure_retained_bytes, o.sure_retained_objects"
         " FROM objects AS o LEFT JOIN retainers AS r USING(snapshot, set_id)"
         " WHERE o.snapshot = %d ORDER BY o.address",
@@ -189,6 +199,14 @@ static inline void check_sums(hx_store *store)
     assert_same_rows(store, "SELECT snapshot, roots, bytes, objects FROM bins",
                      "SELECT snapshot, bin, sum(bytes), count(*) FROM objects"
                      " GROUP BY snapshot, bin");
+    assert_same_rows(store, "SELECT snapshot, holder, bytes, objects FROM holders",
+                     "SELECT snapshot, holder, sum(bytes), count(*) FROM objects"
+                     " WHERE holder IS NOT NULL GROUP BY snapshot, holder");
+    assert_same_rows(store, "SELECT snapshot, shape, bytes, objects FROM shapes",
+                     "SELECT snapshot, coalesce(shape, '(unknown)'), sum(bytes), count(*)"
+                     " FROM objects WHERE snapshot IN (SELECT snapshot FROM snapshots"
+                     " WHERE stray_edges IS NOT NULL)"
+                     " GROUP BY snapshot, shape");
     assert_same_rows(store, "SELECT snapshot, type, bytes, objects FROM types",
                      "SELECT snapshot, coalesce(type, '(unknown)'), sum(bytes), count(*)"
                      " FROM objects GROUP BY snapshot, type");
@@ -287,7 +305,8 @@ static inline void check_trees(hx_store *store, int64_t id)
     static const char *const questions[] = {
         "SELECT sum(t.bytes) IS NOT nullif(s.heap_bytes, 0) OR sum(t.objects) IS NOT"
         " nullif(s.heap_objects, 0) FROM snapshots s LEFT JOIN tree t USING(snapshot)"
-        " WHERE s.snapshot = %d",
+        " WHERE s.snapshot = %d AND (t.node IS NOT NULL OR s.stray_edges IS NOT NULL)"
+        " GROUP BY s.snapshot UNION ALL SELECT 0 LIMIT 1", /* older schemas have none */
         "SELECT count(*) FROM tree t WHERE snapshot = %d AND retained_bytes <> bytes +"
         " (SELECT coalesce(sum(c.retained_bytes), 0) FROM tree c"
         " WHERE c.snapshot = t.snapshot AND c.parent = t.node)",
@@ -310,15 +329,96 @@ static inline void check_trees(hx_store *store, int64_t id)
     }
 }
 
-static inline void check_all(hx_store *store, int64_t id, const struct hx_snapshot *s,
+/* Rounds, and that who holds an object is one of those who retain it. */
+static inline void check_holding(hx_store *store, int64_t id, const struct hx_snapshot *s,
+                                 const struct hx_analysis *analysis, const unsigned *round)
+{
+    static model_label root[MODEL_MAX];
+    struct hx_analysis by_root = *analysis;
+    struct hx_text expected = {0};
+    uint64_t stray = 0;
+    by_root.scheme = hx_scheme_find("root");
+    by_root.max_set = 0;
+    model_retain(s, &by_root, root);
+    for (hx_obj i = 0; i < s->graph.n; i++) {
+        unsigned shape = s->graph.shape ? s->graph.shape[i] : HX_NO_SHAPE;
+        hx_text_putf(&expected, "%s|", shape < s->shapes.n ? s->shapes.v[shape].label : "NULL");
+        if (round && round[i] != MODEL_UNREACHED)
+            hx_text_putf(&expected, "%u|", round[i]);
+        else
+            hx_text_puts(&expected, "NULL|");
+        char *held =
+            tell_format(store,
+                        "SELECT coalesce(instr(', ' || '%s' || ', ', ', ' || holder || ', ')"
+                        " > 0 OR holder = '(mixed)', -1)"
+                        " FROM objects WHERE snapshot = %d AND address = %lld",
+                        root[i], (int)id, (long long)s->graph.addr[i]);
+        assert_string_equal(held, round ? "1|\n" : "-1|\n");
+        free(held);
+        hx_text_putc(&expected, '\n');
+    }
+    char *found = tell_format(
+        store, "SELECT shape, round FROM objects WHERE snapshot = %d ORDER BY address", (int)id);
+    assert_string_equal(found, hx_text_str(&expected));
+    free(found);
+    hx_text_clear(&expected);
+    for (hx_eidx e = 0; s->graph.evidence && e < s->graph.n_edges; e++)
+        stray += hx_word_rank(s->graph.evidence[e], &analysis->hold) == HX_RANK_STRAY;
+    for (size_t i = 0; i < s->root_edges.n; i++)
+        stray += hx_word_rank(s->root_edges.v[i].evidence, &analysis->hold) == HX_RANK_STRAY;
+    hx_text_putf(&expected, s->graph.evidence ? "%d|%llu|\n" : "%d|NULL|\n", round != NULL,
+                 (unsigned long long)stray);
+    found = tell_format(store,
+                        "SELECT holders, stray_edges FROM censuses JOIN snapshots USING(snapshot)"
+                        " WHERE snapshot = %d",
+                        (int)id);
+    assert_string_equal(found, hx_text_str(&expected));
+    free(found);
+    hx_text_free(&expected);
+}
+
+/* Ranks by the snapshot's own rules. */
+static inline void check_ranks(hx_store *store, int64_t id, const struct hx_snapshot *s,
+                               const struct hx_analysis *analysis)
+{
+    struct hx_text expected = {0};
+    for (hx_eidx e = 0; e < s->graph.n_edges; e++) {
+        hx_evidence evidence = s->graph.evidence ? s->graph.evidence[e] : 0;
+        const char *rule = hx_rule_name((enum hx_rule)HX_EVIDENCE_RULE(evidence));
+        if (s->graph.evidence)
+            hx_text_putf(&expected, "%u|%s|\n", (unsigned)hx_word_rank(evidence, &analysis->hold),
+                         rule ? rule : "NULL");
+        else
+            hx_text_puts(&expected, "NULL|NULL|\n");
+    }
+    char *found = tell_format(
+        store, "SELECT rank, rule FROM edges WHERE snapshot = %d ORDER BY rowid", (int)id);
+    assert_string_equal(found, hx_text_str(&expected));
+    free(found);
+    hx_text_free(&expected);
+    assert_same_rows(store, "SELECT snapshot, source, target, offset FROM edges WHERE rank = 2",
+                     "SELECT snapshot, source, target, offset FROM edges WHERE +rank = 2");
+    assert_same_rows(store, "SELECT snapshot, source, target, offset FROM edges WHERE rule = 'few'",
+                     "SELECT snapshot, source, target, offset FROM edges WHERE +rule = 'few'");
+}
+
+static inline void check_all(hx_store *store, int64_t id, struct hx_snapshot *s,
                              const struct hx_analysis *analysis)
 {
+    unsigned round[MODEL_MAX];
+    bool holds = model_holds(s, analysis);
+    check_ranks(store, id, s, analysis);
     static struct model_tree all, sure;
     static model_label set[MODEL_MAX], bin[MODEL_MAX], type[MODEL_MAX];
+    if (holds)
+        model_choose(s, &analysis->hold, true, round);
+    model_bins(s, bin);
+    if (holds)
+        model_choose(s, &analysis->hold, false, round);
     model_dominate(s, false, &all);
     model_dominate(s, true, &sure);
-    model_bins(s, bin);
     model_retain(s, analysis, set);
+    check_holding(store, id, s, analysis, holds ? round : NULL);
     for (hx_obj i = 0; i < s->graph.n; i++) {
         snprintf(type[i], MODEL_LABEL, "%s", model_type(s, i) ? model_type(s, i) : "(unknown)");
     }
@@ -329,6 +429,8 @@ static inline void check_all(hx_store *store, int64_t id, const struct hx_snapsh
     check_pages(store, id, s, "retainer", "o.set_id", set);
     check_pages(store, id, s, "bin", "o.bin", bin);
     check_pages(store, id, s, "type", "coalesce(o.type, '(unknown)')", type);
+    if (holds)
+        model_restore(s);
 }
 
 static inline struct hx_analysis some_analysis(struct unit_random *random)
@@ -340,7 +442,9 @@ static inline struct hx_analysis some_analysis(struct unit_random *random)
         .options = {patterns, unit_below(random, 3), (enum hx_threads_as)unit_below(random, 3)},
         .has_threads_as = true,
         .max_set = (unsigned)unit_below(random, 4),
-        .threads = 1 + (unsigned)unit_below(random, 2)};
+        .threads = 1 + (unsigned)unit_below(random, 2),
+        .hold = model_some_hold(random),
+        .has_hold = true};
 }
 
 /* --- snapshots for a purpose ---------------------------------------------------- */

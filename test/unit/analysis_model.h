@@ -3,6 +3,7 @@
 #ifndef HX_TEST_ANALYSIS_MODEL_H
 #define HX_TEST_ANALYSIS_MODEL_H
 
+#include "hold_model.h"
 #include "random_graph.h"
 #include "store_model.h"
 
@@ -134,8 +135,48 @@ static inline struct hx_snapshot *model_to_analyse(struct unit_random *random, h
     model_types(random, s);
     model_rename_roots(random, s);
     model_name_roots(random, s);
+    model_judge(random, s);
     assert_done(hx_reach(s, (enum hx_interior)unit_below(random, 3), 1, NULL));
     return s;
+}
+
+/* --- whose edges --------------------------------------------------------------------- */
+
+static inline bool model_holds(const struct hx_snapshot *s, const struct hx_analysis *analysis)
+{
+    return analysis->hold.holders && s->graph.evidence;
+}
+
+static inline void model_set_kind(struct hx_snapshot *s, hx_eidx e, unsigned kind)
+{
+    s->graph.edge[e] = (s->graph.edge[e] & ~(hx_edge)3) | kind;
+}
+
+/* Sets those edges aside that are not in the graph of holders. */
+static inline void model_choose(struct hx_snapshot *s, const struct hx_hold_options *hold,
+                                bool named, unsigned *round)
+{
+    const struct hx_graph *g = &s->graph;
+    model_rounds(s, hold, named, round);
+    for (hx_obj i = 0; i < g->n; i++)
+        for (hx_eidx e = g->fwd[i]; e < g->fwd[i + 1]; e++)
+            model_set_kind(s, e,
+                           model_is_chosen(s, hold, round, i, e) ? HX_EVIDENCE_KIND(g->evidence[e])
+                                                                 : HX_EDGE_ASIDE);
+    for (size_t i = 0; i < s->root_edges.n; i++) {
+        struct hx_root_edge *edge = &s->root_edges.v[i];
+        edge->kind = model_root_is_chosen(s, hold, round, edge, named)
+                         ? HX_EVIDENCE_KIND(edge->evidence)
+                         : HX_EDGE_ASIDE;
+    }
+}
+
+static inline void model_restore(struct hx_snapshot *s)
+{
+    for (hx_eidx e = 0; e < s->graph.n_edges; e++)
+        model_set_kind(s, e, HX_EVIDENCE_KIND(s->graph.evidence[e]));
+    for (size_t i = 0; i < s->root_edges.n; i++)
+        s->root_edges.v[i].kind = HX_EVIDENCE_KIND(s->root_edges.v[i].evidence);
 }
 
 /* --- finding out --------------------------------------------------------------------- */

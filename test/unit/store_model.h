@@ -179,6 +179,14 @@ static inline void assert_same_snapshot(const struct hx_snapshot *a, const struc
     }
     if (g->n_edges)
         assert_memory_equal(g->edge, h->edge, g->n_edges * 8);
+    assert_true(!g->evidence == !h->evidence && !g->shape == !h->shape);
+    if (g->evidence && g->n_edges)
+        assert_memory_equal(g->evidence, h->evidence, g->n_edges);
+    if (g->shape && g->n)
+        assert_memory_equal(g->shape, h->shape, g->n * sizeof *g->shape);
+    assert_int_equal(a->shapes.n, b->shapes.n);
+    for (size_t i = 0; i < a->shapes.n; i++)
+        assert_string_equal(a->shapes.v[i].label, b->shapes.v[i].label);
     assert_int_equal(a->roots.n, b->roots.n);
     for (size_t i = 0; i < a->roots.n; i++) {
         const struct hx_root *r = &a->roots.v[i], *q = &b->roots.v[i];
@@ -193,6 +201,8 @@ static inline void assert_same_snapshot(const struct hx_snapshot *a, const struc
         const struct hx_root_edge *e = &a->root_edges.v[i], *f = &b->root_edges.v[i];
         assert_true(e->root == f->root && e->target == f->target && e->address == f->address &&
                     e->kind == f->kind);
+        if (g->evidence)
+            assert_int_equal(e->evidence, f->evidence);
     }
     assert_true(a->taken_at_ns == b->taken_at_ns && a->pid == b->pid);
     assert_same_text(a->comm, b->comm);

@@ -98,7 +98,18 @@ static void make_older(const char *path)
     char *message = NULL;
     if (sqlite3_exec(db,
                      "ALTER TABLE hx_ccs DROP COLUMN recursive;"
+                     "DROP VIEW snapshots; DROP VIEW censuses;"
                      "ALTER TABLE hx_snapshot DROP COLUMN started_at_ns;"
+                     "ALTER TABLE hx_snapshot DROP COLUMN stray_edges;"
+                     "ALTER TABLE hx_snapshot DROP COLUMN doubt_bytes;"
+                     "ALTER TABLE hx_census DROP COLUMN holders;"
+                     "ALTER TABLE hx_census DROP COLUMN threads_as;"
+                     "ALTER TABLE hx_census DROP COLUMN rules;"
+                     "CREATE VIEW snapshots AS SELECT 1; CREATE VIEW censuses AS SELECT 1;"
+                     "DROP VIEW tree; DROP VIEW holder_tree; DROP VIEW holders; DROP VIEW shapes; "
+                     "DROP VIEW retainer_entries;"
+                     "DROP TABLE hx_entry; DROP TABLE hx_holding; DROP TABLE hx_contest;"
+                     "DROP TABLE hx_shape; DROP TABLE hx_tree;"
                      "DROP VIEW roots; DROP VIEW types; DROP VIEW ccs;"
                      "DROP VIEW retainer_members;"
                      "ALTER TABLE hx_root DROP COLUMN symbol;"

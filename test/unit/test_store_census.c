@@ -67,18 +67,6 @@ static void give_account(struct unit_random *random, struct hx_snapshot *s)
     }
 }
 
-/* Each word is one for which some rule speaks, or none. */
-static void judge(struct unit_random *random, struct hx_snapshot *s)
-{
-    struct hx_graph *g = &s->graph;
-    assert_done(hx_big_array(g->evidence, g->n_edges + 1));
-    for (hx_eidx e = 0; e < g->n_edges; e++)
-        g->evidence[e] =
-            HX_EVIDENCE(unit_below(random, HX_RULE_COUNT), hx_edge_kind_of(g->edge[e]));
-    for (size_t i = 0; i < s->root_edges.n; i++)
-        s->root_edges.v[i].evidence = HX_EVIDENCE(HX_RULE_NONE, s->root_edges.v[i].kind);
-}
-
 static void store_random(struct unit_random *random, hx_store *store)
 {
     for (int i = 0; i < SNAPSHOTS; i++) {
@@ -87,7 +75,6 @@ static void store_random(struct unit_random *random, hx_store *store)
         int64_t id;
         analysis.hold.holders = true;
         record(random, s);
-        judge(random, s);
         give_account(random, s);
         assert_done(hx_store_add(store, s, &analysis, NULL, &id));
         hx_snapshot_destroy(s);
@@ -100,12 +87,17 @@ static void check_census(hx_store *store, const struct hx_stored_census *census)
 {
     struct hx_text all = {0}, one = {0}, sql = {0};
     bool counted = strcmp(census->total, "heap_bytes") == 0;
+    /* words are not judged in each of them, and holders may be off */
+    const char *made = strcmp(census->name, "holder") == 0
+                           ? "(SELECT holders FROM censuses AS c WHERE c.snapshot = s.snapshot)"
+                       : strcmp(census->name, "shape") == 0 ? "stray_edges IS NOT NULL"
+                                                            : "1";
     hx_census_sql(census, 0, &all);
     hx_text_putf(&sql,
-                 "SELECT snapshot, %s, %s FROM snapshots AS s WHERE (%s, %s) IS NOT"
+                 "SELECT snapshot, %s, %s FROM snapshots AS s WHERE %s AND (%s, %s) IS NOT"
                  " (SELECT coalesce(sum(bytes), 0), %s FROM (%s) AS c"
                  " WHERE c.snapshot = s.snapshot)",
-                 census->total, counted ? "heap_objects" : "NULL", census->total,
+                 census->total, counted ? "heap_objects" : "NULL", made, census->total,
                  counted ? "heap_objects" : "NULL",
                  counted ? "coalesce(sum(objects), 0)" : "max(objects)", hx_text_str(&all));
     assert_nothing(store, hx_text_str(&sql));
@@ -139,6 +131,7 @@ static void check_views(hx_store *store)
     } same[] = {
         {"retainer", "SELECT snapshot, set_id, label, bytes, objects FROM retainers"},
         {"holder", "SELECT snapshot, holder, holder, bytes, objects FROM holders"},
+        {"shape", "SELECT snapshot, shape, shape, bytes, objects FROM shapes"},
         {"bin", "SELECT snapshot, roots, roots, bytes, objects FROM bins"},
         {"type", "SELECT snapshot, type, type, bytes, objects FROM types"},
         {"module", "SELECT snapshot, module, module, bytes, objects FROM modules"},

@@ -199,6 +199,22 @@ static hx_error *parse_scheme(const char *value, struct hx_args *args)
     return NULL;
 }
 
+static hx_error *parse_holders(const char *value, struct hx_args *args)
+{
+    bool on = strcmp(value, "on") == 0;
+    if (!on && strcmp(value, "off") != 0)
+        return bad_value("holders", value, "on or off");
+    args->analysis.hold.holders = on;
+    args->analysis.has_hold = true;
+    return NULL;
+}
+
+static hx_error *parse_rules(const char *value, struct hx_args *args)
+{
+    args->analysis.has_hold = true;
+    return hx_rules_parse(value, &args->analysis.hold.off);
+}
+
 static hx_error *parse_root(const char *value, struct hx_args *args)
 {
     HX_FREE char *name = NULL;
@@ -320,6 +336,10 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
         return parse_max_set(value, args);
     case HX_OPT_THREADS_AS:
         return parse_threads_as(value, args);
+    case HX_OPT_HOLDERS:
+        return parse_holders(value, args);
+    case HX_OPT_RULES:
+        return parse_rules(value, args);
     case HX_OPT_EVERY:
         return parse_duration(name, value, &args->every_ns);
     case HX_OPT_DURATION:

@@ -50,6 +50,9 @@
       "a retainer set of more names is MANY; 0: no limit; auto by default: as memory allows")      \
     X(THREADS_AS, "threads-as", 0, "name|one|parts",                                               \
       "stacks and registers: of all threads of a name, of each thread, or each by itself")         \
+    X(HOLDERS, "holders", 0, "on|off",                                                             \
+      "look at the references of holders alone, or at all; on by default")                         \
+    X(RULES, "rules", 0, "-NAME", "a rule of stray references that is not to count (repeat)")      \
     X(VISITS, "visits", 0, NULL,                                                                   \
       "count in censuses how often the document's algorithm visits an object")                     \
     X(CENTRE, "centre", 0, "PATTERN",                                                              \
@@ -96,7 +99,8 @@ enum hx_option_id {
 /* They change what a snapshot says, so a store cannot obey them afterwards. */
 #define HX_OPTS_OF_PROCESS (HX_BIT(INTERIOR) | HX_BIT(RECORD) | HX_OPTS_RECORDER)
 #define HX_OPTS_ANALYSIS                                                                           \
-    (HX_BIT(ROOT) | HX_BIT(SCHEME) | HX_BIT(RETAINER) | HX_BIT(MAX_SET) | HX_BIT(THREADS_AS))
+    (HX_BIT(ROOT) | HX_BIT(SCHEME) | HX_BIT(RETAINER) | HX_BIT(MAX_SET) | HX_BIT(THREADS_AS) |     \
+     HX_BIT(HOLDERS) | HX_BIT(RULES))
 #define HX_OPTS_TAKE (HX_OPTS_CAPTURE | HX_OPTS_ANALYSIS)
 /* How recorded stacks are told of; the recording stays what it is. */
 #define HX_OPTS_ATTRIBUTION (HX_BIT(CENTRE) | HX_BIT(RECURSION) | HX_BIT(DEPTH) | HX_BIT(OFFSETS))

@@ -102,7 +102,12 @@ static hx_error *revise_one(struct revision *revision, int64_t number)
     HX_CLEANUP(cleanup_stored) struct stored stored = {0};
     if (!analysis.scheme)
         HX_TRY(stored_scheme(revision, number, &stored, &analysis));
-    HX_TRY(hx_store_hold(revision->store, number, &analysis.hold));
+    if (analysis.has_hold && analysis.hold.holders && snapshot->graph.n &&
+        !snapshot->graph.evidence)
+        hx_say(revision->console, "--holders",
+               "all references count: nobody has judged those of"
+               " snapshot %lld",
+               (long long)number);
     if (args->n_roots)
         HX_TRY(name_roots(args, snapshot));
     HX_TRY(hx_matched_look(&revision->found, snapshot));
@@ -173,6 +178,8 @@ hx_error *hx_revise(const struct hx_args *args, struct hx_console *console, hx_s
         revision.asked |= HX_ANALYSE_RETAINERS;
     if (hx_args_given(args, HX_OPT_THREADS_AS)) /* holders are told of as retainers are */
         revision.asked |= HX_ANALYSE_RETAINERS | HX_ANALYSE_HOLDERS;
+    if (args->analysis.has_hold)
+        revision.asked |= HX_ANALYSE_ALL;
     if (!(revision.asked | revision.wanted) && !hx_args_given(args, HX_OPT_VISITS))
         return NULL;
     HX_TRY(hx_matched_init(args, &revision.found));

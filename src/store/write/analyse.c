@@ -11,6 +11,7 @@
 #include "store/write/trees.h"
 #include "traverse/hold/rounds.h"
 #include "traverse/retain/bins.h"
+#include "traverse/retain/entries.h"
 
 #include <stdlib.h>
 
@@ -199,6 +200,83 @@ static hx_error *write_census(struct hx_writer *w, const struct hx_analysis *ana
                     .rules = {rules.n ? rules.s : NULL, rules.n});
 }
 
+/* --- by how many each member comes in -------------------------------------------------- */
+
+enum { ENTRY_SETS = 1000, ENTRY_MEMBERS = 64 };
+
+static int larger_set_first(const void *left, const void *right, void *context)
+{
+    const uint64_t *bytes = context;
+    hx_set a = *(const hx_set *)left, b = *(const hx_set *)right;
+    if (bytes[a] != bytes[b])
+        return bytes[a] < bytes[b] ? 1 : -1;
+    return a < b ? -1 : a > b;
+}
+
+/* The sets of most bytes that have several members. */
+static hx_error *choose_sets(const struct retainers *r, hx_set **ret, size_t *ret_n)
+{
+    hx_set n = hx_sets_count(r->sets), *set = malloc(((size_t)n + 1) * sizeof *set);
+    size_t chosen = 0;
+    HX_NEED(set);
+    for (hx_set i = HX_SET_MANY + 1; i < n; i++) {
+        const hx_retainer *element;
+        size_t members = r->census.objects[i] ? hx_sets_elements(r->sets, i, &element) : 0;
+        if (members > 1 && members <= ENTRY_MEMBERS)
+            set[chosen++] = i;
+    }
+    if (chosen)
+        qsort_r(set, chosen, sizeof *set, larger_set_first, r->census.bytes);
+    *ret = set;
+    *ret_n = chosen < ENTRY_SETS ? chosen : ENTRY_SETS;
+    return NULL;
+}
+
+/* Where a member stands in the stored set: by label, then by number. */
+static size_t place_of(const struct hx_identity *who, const struct hx_entry *entry, size_t n,
+                       size_t k)
+{
+    size_t before = 0;
+    for (size_t i = 0; i < n; i++) {
+        int order = strcmp(who[entry[i].member].label, who[entry[k].member].label);
+        before += order < 0 || (order == 0 && i < k);
+    }
+    return before + 1;
+}
+
+static hx_error *write_entries(struct hx_writer *w, const struct retainers *r,
+                               const struct hx_entries *entries)
+{
+    for (size_t i = 0; i < entries->n; i++) {
+        const struct hx_set_entries *of = &entries->of[i];
+        const struct hx_entry *entry = entries->entry + of->first;
+        for (size_t k = 0; k < of->n; k++)
+            HX_TRY(hx_write(w, entry, .set_id = hx_int(r->stored[of->set]),
+                            .position = hx_int(place_of(r->rule.identity, entry, of->n, k)),
+                            .entries = hx_int(entry[k].entries), .alike = hx_int(entry[k].alike),
+                            .doubt = hx_int(entry[k].doubt)));
+    }
+    return NULL;
+}
+
+static hx_error *analyse_entries(struct hx_writer *w, const struct retainers *r)
+{
+    HX_FREE hx_set *chosen = NULL;
+    size_t n = 0;
+    struct hx_entries entries = {0};
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_entry WHERE snapshot = ?"));
+    HX_TRY(choose_sets(r, &chosen, &n));
+    if (!n)
+        return NULL;
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(hx_entries_find(w->snapshot, &r->rule.rule, r->sets, &r->retention, chosen, n,
+                           w->progress, &entries));
+    hx_timing_end(begun, "entries", w->graph->n);
+    hx_error *err = write_entries(w, r, &entries);
+    hx_entries_deinit(&entries);
+    return err;
+}
+
 static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *analysis,
                                 struct retainers *r)
 {
@@ -218,6 +296,7 @@ static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *a
                             &r->census));
     HX_TRY(hx_analyse_adds_up(w, &r->census, "retainer sets"));
     HX_TRY(hx_sets_store(w, r->sets, &r->rule, r->census.objects, &r->stored));
+    HX_TRY(analyse_entries(w, r));
     if (w->holding && analysis->scheme == &hx_scheme_root)
         HX_TRY(hx_holdings_alone(w, r->sets, &r->retention));
     hx_sets_destroy(hx_steal(r->sets));
@@ -432,17 +511,24 @@ static hx_error *choose_by_rounds(struct hx_writer *w, const struct hx_analysis 
                                   bool named)
 {
     HX_TRY(hx_rounds_find(w->snapshot, &analysis->hold, named, analysis->threads, w->progress));
+    if (named)
+        return hx_edges_choose_named(w->snapshot, &analysis->hold, analysis->threads);
     hx_edges_choose(w->snapshot, &analysis->hold, analysis->threads);
     return NULL;
 }
 
-/* What bins begin at may be reached in a later round otherwise. */
-static bool has_own_bins(const struct hx_snapshot *snapshot)
+/* Is there an edge of a named root that is of another round otherwise? */
+static bool has_own_bins(const struct hx_snapshot *snapshot, const struct hx_analysis *analysis)
 {
+    struct hx_edge_rounds rounds;
+    hx_edge_rounds_init(&analysis->hold, snapshot->interior, &rounds);
     for (size_t i = 0; i < snapshot->named.n; i++) {
-        enum hx_root_kind kind = snapshot->roots.v[snapshot->named.v[i].root].kind;
-        if (kind != HX_ROOT_GLOBAL && kind != HX_ROOT_TLS && kind != HX_ROOT_MAPPING)
-            return true;
+        uint32_t root = snapshot->named.v[i].root;
+        size_t end = hx_snapshot_root_edges(snapshot, (uint64_t)root + 1);
+        for (size_t e = hx_snapshot_root_edges(snapshot, root); e < end; e++)
+            if (snapshot->roots.v[root].kind == HX_ROOT_NAMED ||
+                hx_root_edge_round(snapshot, &snapshot->root_edges.v[e], &rounds) != 1)
+                return true;
     }
     return false;
 }
@@ -451,7 +537,7 @@ static bool has_own_bins(const struct hx_snapshot *snapshot)
 static hx_error *analyse_bins_by_rounds(struct hx_writer *w, const struct hx_analysis *analysis,
                                         bool rounds)
 {
-    bool own = rounds && has_own_bins(w->snapshot);
+    bool own = rounds && has_own_bins(w->snapshot, analysis);
     if (own)
         HX_TRY(choose_by_rounds(w, analysis, true));
     HX_TRY(analyse_bins(w));
@@ -474,6 +560,27 @@ static hx_error *analyse_holders(struct hx_writer *w, const struct hx_analysis *
     HX_TRY(hx_analyse_holdings(w, analysis));
     hx_edges_choose(w->snapshot, &analysis->hold, analysis->threads);
     return hx_trees_holders(w, analysis);
+}
+
+hx_error *hx_analysed_hold(sqlite3 *db, const char *what, int64_t number,
+                           struct hx_hold_options *ret)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(hx_db_prepare(db, what,
+                         "SELECT holders, substr(rules, 1, 65536) FROM hx_census"
+                         " WHERE snapshot <= ? AND holders IS NOT NULL"
+                         " ORDER BY snapshot DESC LIMIT 1",
+                         &st));
+    sqlite3_bind_int64(st, 1, number);
+    *ret = (struct hx_hold_options){.holders = true};
+    int code = sqlite3_step(st);
+    if (code == SQLITE_DONE)
+        return NULL;
+    if (code != SQLITE_ROW)
+        return hx_db_error(db, code, what);
+    ret->holders = sqlite3_column_int(st, 0) != 0;
+    const char *rules = (const char *)sqlite3_column_text(st, 1);
+    return rules ? hx_rules_parse(rules, &ret->off) : NULL;
 }
 
 static hx_error *analyse_parts(struct hx_writer *w, const struct hx_analysis *analysis, bool rounds,
@@ -575,7 +682,7 @@ static hx_error *make_rule(const struct hx_writer *w, const struct hx_analysis *
         analysis->scheme = hx_schemes[0];
     if (!wanted->has_threads_as && wanted->options.threads_as == HX_THREADS_AS_NAME)
         HX_TRY(hx_analysed_threads(w->db, w->what, w->id, &analysis->options.threads_as));
-    return NULL;
+    return wanted->has_hold ? NULL : hx_analysed_hold(w->db, w->what, w->id, &analysis->hold);
 }
 
 hx_error *hx_analyse(struct hx_writer *w, const struct hx_analysis *wanted, unsigned parts)

@@ -19,6 +19,9 @@ hx_error *hx_analyse(struct hx_writer *w, const struct hx_analysis *analysis, un
 /* How threads were told of in a snapshot, or in the last one before it that tells. */
 hx_error *hx_analysed_threads(sqlite3 *db, const char *what, int64_t number,
                               enum hx_threads_as *ret);
+/* The same of what edges were looked at. */
+hx_error *hx_analysed_hold(sqlite3 *db, const char *what, int64_t number,
+                           struct hx_hold_options *ret);
 
 /* --- for the parts --- */
 

@@ -78,7 +78,7 @@ hx_error *hx_evidence_find(struct hx_snapshot *snapshot, const struct hx_evidenc
                              .image = &snapshot->image,
                              .progress = progress,
                              .threads = hx_threads(options->threads)};
-    HX_TRY(hx_big_array(graph->evidence, graph->n_edges));
+    HX_TRY(hx_big_array(graph->evidence, graph->n_edges + 1));
     if (!graph->n)
         return NULL;
     HX_TRY(hx_judge_objects(&judge, note_kinds, graph));

@@ -30,6 +30,7 @@ void hx_edge_rounds_init(const struct hx_hold_options *options, enum hx_interior
                          struct hx_edge_rounds *ret)
 {
     static const uint8_t of_rank[] = {1, 3, 4};
+    *ret = (struct hx_edge_rounds){.named = NULL};
     for (unsigned i = 0; i < 256; i++) {
         hx_evidence evidence = (hx_evidence)i;
         enum hx_edge_kind kind = HX_EVIDENCE_KIND(evidence);
@@ -50,9 +51,18 @@ unsigned hx_root_edge_round(const struct hx_snapshot *snapshot, const struct hx_
     enum hx_root_kind kind = snapshot->roots.v[edge->root].kind;
     unsigned round = rounds->of[edge->evidence];
     bool thread = kind == HX_ROOT_STACK || kind == HX_ROOT_FRAME || kind == HX_ROOT_REGISTER;
-    if (kind == HX_ROOT_NAMED)
-        return 1;
+    if (kind == HX_ROOT_NAMED || (rounds->named && hx_bit(rounds->named, edge->root)))
+        return round ? 1 : 0;
     return thread && round == 1 ? 2 : round;
+}
+
+static hx_error *mark_named(const struct hx_snapshot *snapshot, uint64_t **ret)
+{
+    *ret = calloc(snapshot->roots.n / 64 + 1, sizeof **ret);
+    HX_NEED(*ret);
+    for (size_t i = 0; i < snapshot->named.n; i++)
+        hx_bit_set(*ret, snapshot->named.v[i].root);
+    return NULL;
 }
 
 /* An object where a round begins, once its level has come. */
@@ -98,10 +108,13 @@ struct spread {
     atomic_size_t claimed;
 };
 
-/* True for whoever reaches it first. */
+/* True for whoever reaches it first. What an earlier round has reached stays as it is. */
 static inline bool come_nearer(struct spread *spread, hx_obj object, uint64_t near)
 {
     uint64_t now = __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED);
+    if (near < now && now != UNREACHED &&
+        __atomic_load_n(&spread->graph->round[object], __ATOMIC_RELAXED))
+        return false;
     while (near < now)
         if (__atomic_compare_exchange_n(&spread->near[object], &now, near, true, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED))
@@ -158,7 +171,7 @@ static void spread_objects(struct spread *spread, struct found *found, size_t fr
         prefetch_level(spread, i, to);
         uint64_t near =
             __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED) + (UINT64_C(1) << 32);
-        graph->round[object] = (uint8_t)spread->round;
+        __atomic_store_n(&graph->round[object], (uint8_t)spread->round, __ATOMIC_RELAXED);
         for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
             unsigned round = spread->rounds.of[graph->evidence[e]];
             if (round > spread->round)
@@ -404,7 +417,10 @@ hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_o
                             struct hx_big *ret_nearness)
 {
     HX_FREE struct spread *spread = calloc(1, sizeof *spread);
+    HX_FREE uint64_t *named_roots = NULL;
     HX_NEED(spread);
+    if (named)
+        HX_TRY(mark_named(snapshot, &named_roots));
     spread->snapshot = snapshot;
     spread->graph = &snapshot->graph;
     spread->progress = progress;
@@ -413,6 +429,7 @@ hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_o
     spread->named = named;
     spread->threads = hx_threads(threads);
     hx_edge_rounds_init(options, snapshot->interior, &spread->rounds);
+    spread->rounds.named = named_roots;
     hx_error *err = spread_all(spread);
     for (unsigned i = 0; i < spread->threads; i++) {
         hx_vec_free(&spread->found[i].next);
@@ -481,7 +498,9 @@ static void choose_edges(struct choice *choice, unsigned threads)
     hx_parallel(snapshot->graph.n < BROAD ? 1 : hx_threads(threads), choose_edges_worker, choice);
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        bool chosen = choice->restore || snapshot->roots.v[edge->root].kind == HX_ROOT_NAMED ||
+        bool is_named = choice->rounds.named && hx_bit(choice->rounds.named, edge->root);
+        bool chosen = choice->restore || is_named ||
+                      snapshot->roots.v[edge->root].kind == HX_ROOT_NAMED ||
                       hx_root_edge_round(snapshot, edge, &choice->rounds) ==
                           snapshot->graph.round[edge->target];
         edge->kind = chosen ? HX_EVIDENCE_KIND(edge->evidence) : HX_EDGE_ASIDE;
@@ -494,6 +513,28 @@ void hx_edges_choose(struct hx_snapshot *snapshot, const struct hx_hold_options 
     struct choice choice = {.snapshot = snapshot};
     hx_edge_rounds_init(options, snapshot->interior, &choice.rounds);
     choose_edges(&choice, threads);
+}
+
+hx_error *hx_edges_choose_named(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
+                                unsigned threads)
+{
+    struct choice choice = {.snapshot = snapshot};
+    HX_FREE uint64_t *named = NULL;
+    HX_TRY(mark_named(snapshot, &named));
+    hx_edge_rounds_init(options, snapshot->interior, &choice.rounds);
+    choice.rounds.named = named;
+    choose_edges(&choice, threads);
+    return NULL;
+}
+
+hx_error *hx_choose(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
+                    unsigned threads, const struct hx_progress *progress)
+{
+    if (!options->holders || !snapshot->graph.evidence)
+        return NULL;
+    HX_TRY(hx_rounds_find(snapshot, options, false, threads, progress));
+    hx_edges_choose(snapshot, options, threads);
+    return NULL;
 }
 
 void hx_edges_restore(struct hx_snapshot *snapshot, unsigned threads)

@@ -18,7 +18,8 @@ enum { HX_ROUNDS = 4 };
 /* The round of an edge by itself, by its evidence (which tells its kind): 1, 3 or 4; 0: it is not
  * followed. */
 struct hx_edge_rounds {
-    uint8_t of[256]; /* by hx_evidence */
+    uint8_t of[256];       /* by hx_evidence */
+    const uint64_t *named; /* bit for each root whose edges are of round 1 anyway; NULL: none */
 };
 void hx_edge_rounds_init(const struct hx_hold_options *options, enum hx_interior interior,
                          struct hx_edge_rounds *ret);
@@ -31,8 +32,8 @@ unsigned hx_root_edge_round(const struct hx_snapshot *snapshot, const struct hx_
 typedef uint64_t hx_nearness;
 
 /* Fills graph.round and, for each object, *ret_nearness (n of them): `order` tells the order of
- * each root. Needs and their evidence. `named`: edges of named roots count, in round 1 (for bins);
- * else they do not. */
+ * each root. Needs edges and their evidence. `named`: edges of named roots count, in round 1 (for
+ * bins); else those count that were there anyway. */
 hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
                             const uint32_t *order, const struct hx_structures *structures,
                             bool named, unsigned threads, const struct hx_progress *progress,
@@ -45,6 +46,13 @@ hx_error *hx_rounds_find(struct hx_snapshot *snapshot, const struct hx_hold_opti
  * HX_EDGE_ASIDE, so that nobody follows them. Edges of named roots stay. */
 void hx_edges_choose(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
                      unsigned threads);
+/* Finds rounds and then chooses, where there are holders and words were judged; else all edges
+ * stay. */
+hx_error *hx_choose(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
+                    unsigned threads, const struct hx_progress *progress);
+/* Chooses where rounds were found with `named`. */
+hx_error *hx_edges_choose_named(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
+                                unsigned threads);
 /* All edges are as they were. */
 void hx_edges_restore(struct hx_snapshot *snapshot, unsigned threads);
 

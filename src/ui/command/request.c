@@ -745,6 +745,16 @@ hx_error *hx_do_threads_as(struct hx_ui *ui, const char *arg)
     return hx_ui_choose_threads_as(ui, arg);
 }
 
+hx_error *hx_do_holders(struct hx_ui *ui, const char *arg)
+{
+    return hx_ui_choose_holders(ui, arg);
+}
+
+hx_error *hx_do_rules(struct hx_ui *ui, const char *arg)
+{
+    return hx_ui_choose_rules(ui, arg);
+}
+
 hx_error *hx_do_root(struct hx_ui *ui, const char *arg)
 {
     if (*arg)

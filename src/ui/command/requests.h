@@ -84,6 +84,10 @@ enum hx_waits {
     X(max_set, "max-set", "", "N|auto", "Analysis", "most names in a set; 0: no limit", SNAPSHOTS) \
     X(threads_as, "threads-as", "", "name|one|parts", "Analysis",                                  \
       "by what name a thread's stack holds", SNAPSHOTS)                                            \
+    X(holders, "holders", "", "on|off", "Analysis", "references of holders, or all of them",       \
+      SNAPSHOTS)                                                                                   \
+    X(rules, "rules", "", "-NAME|+NAME", "Analysis", "a rule of stray words, off or on",           \
+      SNAPSHOTS)                                                                                   \
     X(root, "root", "", "[NAME=EXPR]", "Analysis", "name a root for bins; else list them",         \
       SNAPSHOTS)                                                                                   \
     X(unroot, "unroot", "", "NAME", "Analysis", "take a root's name away", SNAPSHOTS)              \
