@@ -66,18 +66,40 @@ static hx_error *put_scheme(const struct hx_diff_side *side, struct hx_text *ret
     return NULL;
 }
 
-/* Sets by two schemes have little to do with each other: that is said. */
+/* What else decides who is in a set, as options say it. */
+static hx_error *put_rule(const struct hx_diff_side *side, struct hx_text *ret)
+{
+    HX_ROWS hx_rows *rows = NULL;
+    bool more;
+    HX_TRY(hx_query_named(side->store, HX_QUERY_census_options,
+                          HX_QUERY_ARGS(.snapshot = side->number), &rows));
+    HX_TRY(hx_rows_next(rows, &more));
+    if (!more || hx_rows_value(rows, 3).type != HX_VALUE_TEXT)
+        return NULL;
+    hx_text_putf(ret, "--threads-as %s --max-set %" PRId64 " --holders %s",
+                 hx_rows_value(rows, 3).text, hx_rows_value(rows, 1).i,
+                 hx_rows_value(rows, 4).i ? "on" : "off");
+    return ret->failed ? hx_error_nomem() : NULL;
+}
+
+/* Sets by two rules have little to do with each other: that is said. */
 static hx_error *compare_schemes(const struct hx_diff_call *call)
 {
     const struct hx_diff_side *a = &call->side[HX_SIDE_A], *b = &call->side[HX_SIDE_B];
-    HX_CLEANUP(hx_text_free) struct hx_text of_a = {0}, of_b = {0};
+    HX_CLEANUP(hx_text_free) struct hx_text of_a = {0}, of_b = {0}, by_a = {0}, by_b = {0};
     HX_TRY(put_scheme(a, &of_a));
     HX_TRY(put_scheme(b, &of_b));
+    HX_TRY(put_rule(a, &by_a));
+    HX_TRY(put_rule(b, &by_b));
     hx_console_clear(call->console);
     if (strcmp(hx_text_str(&of_a), hx_text_str(&of_b)) != 0)
         hx_say(call->console, "retainers",
                "snapshot %" PRId64 " has those of scheme %s, snapshot %" PRId64 " of scheme %s",
                a->number, hx_text_str(&of_a), b->number, hx_text_str(&of_b));
+    else if (by_a.n && by_b.n && strcmp(by_a.s, by_b.s) != 0)
+        hx_say(call->console, "retainers",
+               "snapshot %" PRId64 " has those of %s, snapshot %" PRId64 " of %s", a->number,
+               by_a.s, b->number, by_b.s);
     return NULL;
 }
 

@@ -52,7 +52,7 @@ struct hx_query_args {
     X(heap_samples, "", "snapshot allocated live size",                                            \
       "of each: bytes requested since the program began (NULL: not known), of objects, of the"     \
       " heap with what is free")                                                                   \
-    X(census_options, "[snapshot]", "scheme max_set patterns",                                     \
+    X(census_options, "[snapshot]", "scheme max_set patterns threads_as holders",                  \
       "by what retainer sets were made, last or in one; patterns: a line for each")
 
 /* named_censuses.c */

@@ -34,6 +34,6 @@ TEXT(heap_samples) =
     " s.heap_bytes AS live, s.heap_bytes + s.free_bytes + s.overhead_bytes AS size"
     " FROM hx_snapshot AS s ORDER BY s.snapshot";
 
-TEXT(census_options) = "SELECT scheme, max_set, patterns FROM hx_census"
+TEXT(census_options) = "SELECT scheme, max_set, patterns, threads_as, holders FROM hx_census"
                        " WHERE snapshot IN (SELECT snapshot FROM hx_snapshot)"
                        "{snapshot: AND snapshot = $snapshot} ORDER BY snapshot DESC LIMIT 1";
