@@ -27,15 +27,15 @@
 #define CCS_IDENTITY "(SELECT c.identity FROM hx_ccs AS c WHERE c.ccs_id = x.ccs_id)"
 
 /* Members lie in the order of their labels. */
-#define SET_NAMES   "(SELECT " HX_SET_NAMES("who.label", "k.id") " FROM (SELECT "
+#define SET_NAMES   "(SELECT " HX_SET_NAMES("k.id") " FROM (SELECT "
 #define SET_END     " AS id) AS k)"
 #define SET_NUMBERS "WHEN 0 THEN '(unreachable)' WHEN 1 THEN 'MANY'"
 #define SET_SHOWN(key)                                                                             \
     "CASE " key " " SET_NUMBERS                                                                    \
-    " ELSE coalesce(" HX_SET_NAMES("who.label", key) ", '(unknown)') END"
+    " ELSE coalesce(" HX_SET_NAMES(key) ", '(unknown)') END"
 #define SET_SIZE(key) "(SELECT s.members FROM hx_set AS s WHERE s.set_id = " key " AND " key " > 1)"
 #define SET_BRIEF(key)                                                                             \
-    HX_SET_BRIEF("who.label", key, SET_SIZE(key), SET_SHOWN(key), HX_SET_MARK(key))
+    HX_SET_BRIEF(key, SET_SIZE(key), SET_SHOWN(key), HX_SET_MARK(key))
 
 /* What is said of a whole recorded stack. */
 #define STACK(column, key) "(SELECT t." column " FROM hx_stack AS t WHERE t.stack_id = " key ")"
@@ -145,9 +145,7 @@ const struct hx_stored_census hx_stored_censuses[] = {
            and MANY from the same size on */
         .list =
             "SELECT r.*, "
-                HX_SET_BRIEF(HX_SET_THREADS("$snapshot"), "r.set_id", "r.members",
-                             "coalesce(" HX_SET_NAMES(HX_SET_THREADS("$snapshot"), "r.set_id")
-                             ", r.label)", HX_SET_MARK("r.set_id"))
+                HX_SET_BRIEF_IN("$snapshot", "r.set_id", "r.members", "r.label")
                 " AS brief, p.only_pages AS only_pages, p.shared_pages AS shared_pages, "
                 SINCE(
                     "$other <> $snapshot AND EXISTS (SELECT 1 FROM hx_census a, hx_census b"

@@ -202,9 +202,8 @@ static int note_read(void *tables, int action, const char *first, const char *se
 static const char *shown_columns(const struct hx_query *query)
 {
     return query->brief && strcmp(query->view, "retainers") == 0
-               ? "snapshot, set_id, members, many, " HX_SET_BRIEF("who.label", "retainers.set_id",
-                                                                  "members", "label",
-                                                                  "") " AS label, bytes, objects"
+               ? "snapshot, set_id, members, many, " HX_SET_BRIEF(
+                     "retainers.set_id", "members", "label", "") " AS label, bytes, objects"
                : "*";
 }
 

@@ -9,8 +9,7 @@
 
 #define SELF "o.snapshot = $snapshot AND o.address = $address"
 
-#define SET_BRIEF                                                                                  \
-    HX_SET_BRIEF("who.label", "t.set_id", "t.members", "t.label", HX_SET_MARK("t.set_id"))
+#define SET_BRIEF HX_SET_BRIEF_IN("$snapshot", "t.set_id", "t.members", "t.label")
 
 /* Those before the references stand for a set of objects that it is in. Outer joins keep the order
  * of the tables: the edges first, then one object for each. */

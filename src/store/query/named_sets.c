@@ -1,5 +1,6 @@
 /* named_sets.c - named queries about retainer sets, bins, named roots and pages. */
 #include "store/query/named_text.h"
+#include "store/query/set_label.h"
 
 /* --- a set, or a bin -------------------------------------------------------------------- */
 
@@ -111,7 +112,11 @@ TEXT(holder_sets) =
             " WHEN g.set_id IS NULL THEN '(not worked out: :analyse)'"
             " ELSE (SELECT group_concat(label || CASE doubt WHEN 0 THEN '' ELSE '?' END, ', ')"
                 " FROM " MEMBERS_OF("g.set_id") ")"
-            " END AS label,"
+            " END AS label, "
+        HX_SET_BRIEF_IN("$snapshot", "g.set_id", "s.members",
+            "CASE g.set_id WHEN 0 THEN '(unreachable)' WHEN 1 THEN 'MANY'"
+            " ELSE '(not worked out: :analyse)' END")
+            " AS brief,"
         " g.bytes AS bytes, g.objects AS objects,"
         " CASE WHEN s.members = 1 THEN 'alone'"
             " ELSE (SELECT group_concat(label || ' enters through '"

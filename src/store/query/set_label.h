@@ -8,37 +8,60 @@
 #define HX_SET_LARGE "5"
 #define HX_SET_NAMED "3"
 
-#define HX_SET_MEMBERS(name, set)                                                                  \
-    "SELECT " name " AS label, m.position AS position, m.retainer AS retainer"                     \
+/* clang-format off */
+
+/* Names of members: SQL with columns label, position, retainer, doubt. */
+#define HX_SET_MEMBERS(set)                                                                        \
+    "SELECT who.label AS label, m.position AS position, m.retainer AS retainer, 0 AS doubt"        \
     " FROM hx_set_member AS m CROSS JOIN hx_retainer AS who ON who.retainer = m.retainer"          \
     " WHERE m.set_id = " set
 
 /* All of them. */
-#define HX_SET_NAMES(name, set)                                                                    \
-    "(SELECT group_concat(label, ', ') FROM (" HX_SET_MEMBERS(name, set) " ORDER BY m.position))"
+#define HX_SET_NAMES(set)                                                                          \
+    "(SELECT group_concat(label, ', ') FROM (" HX_SET_MEMBERS(set) " ORDER BY m.position))"
 
-/* name: SQL for the name of a member `who`; set, members: of its number and how many it has (NULL:
- * all or none); whole: of the label otherwise; mark: of what tells large ones apart. */
-#define HX_SET_BRIEF(name, set, members, whole, mark)                                              \
-    "CASE WHEN " members " > " HX_SET_LARGE " THEN (SELECT group_concat(label, ', ') FROM ("       \
-    "SELECT n.label AS label FROM (" HX_SET_MEMBERS(                                               \
-        name,                                                                                      \
-        set) ") AS n"                                                                              \
-             " LEFT JOIN (SELECT retainer, max(bytes) AS bytes FROM hx_holding GROUP BY "          \
-             "retainer) AS h"                                                                      \
-             " ON h.retainer = n.retainer ORDER BY h.bytes DESC, n.position LIMIT " HX_SET_NAMED   \
-             "))"                                                                                  \
-             " || ' and ' || (" members " - " HX_SET_NAMED ") || ' others'" mark " ELSE " whole    \
-             " END"
+/* Those that hold most. */
+#define HX_SET_LARGEST(names)                                                                      \
+    "(SELECT group_concat(label, ', ') FROM (SELECT n.label AS label FROM (" names ") AS n"        \
+    " LEFT JOIN (SELECT retainer, max(bytes) AS bytes FROM hx_holding GROUP BY retainer) AS h"     \
+    " ON h.retainer = n.retainer ORDER BY n.doubt, h.bytes DESC, n.position LIMIT " HX_SET_NAMED "))"
+
+#define HX_SET_WORDS(names, members, whole, mark)                                                  \
+    "CASE WHEN " members " > " HX_SET_LARGE " THEN " HX_SET_LARGEST(names)                         \
+    " || ' and ' || (" members " - " HX_SET_NAMED ") || ' others'" mark " ELSE " whole " END"
+
+/* set, members: its number and how many it has (NULL: all or none); whole: the label of others;
+ * mark: what tells large ones apart. */
+#define HX_SET_BRIEF(set, members, whole, mark)                                                    \
+    HX_SET_WORDS(HX_SET_MEMBERS(set), members, whole, mark)
 
 /* Two large sets may name the same. */
 #define HX_SET_MARK(set) " || ' (#' || " set " || ')'"
 
-/* A member of a snapshot with the number of threads that it stands for: "worker (12)". */
+/* --- in one snapshot: "g_cache, thread worker (12), g_stats?" --- */
+
+/* Of a member that is in doubt, and of one that is several threads. */
+#define HX_SET_DOUBT "CASE e.doubt WHEN 1 THEN '?' ELSE '' END"
 #define HX_SET_THREADS(snapshot)                                                                   \
-    "who.label || CASE WHEN who.kind = 'thread' AND who.space = 'root'"                            \
+    "CASE WHEN who.kind = 'thread' AND who.space = 'root'"                                         \
     " AND who.label NOT GLOB 'thread [0-9]*' THEN (SELECT CASE WHEN count(*) > 1"                  \
     " THEN ' (' || count(*) || ')' ELSE '' END FROM hx_thread AS t WHERE t.snapshot = " snapshot   \
     " AND 'thread ' || t.name = who.label) ELSE '' END"
+
+#define HX_SET_SEEN(snapshot, set)                                                                 \
+    "SELECT who.label || " HX_SET_THREADS(snapshot) " || " HX_SET_DOUBT " AS label,"               \
+    " m.position AS position, m.retainer AS retainer, coalesce(e.doubt, 0) AS doubt"               \
+    " FROM hx_set_member AS m CROSS JOIN hx_retainer AS who ON who.retainer = m.retainer"          \
+    " LEFT JOIN hx_entry AS e ON e.snapshot = " snapshot " AND e.set_id = m.set_id"                \
+    " AND e.position = m.position WHERE m.set_id = " set
+
+/* other: the label of what has no members. */
+#define HX_SET_BRIEF_IN(snapshot, set, members, other)                                             \
+    HX_SET_WORDS(HX_SET_SEEN(snapshot, set), members,                                              \
+                 "coalesce((SELECT group_concat(label, ', ') FROM ("                               \
+                 HX_SET_SEEN(snapshot, set) " ORDER BY doubt, position)), " other ")",             \
+                 HX_SET_MARK(set))
+
+/* clang-format on */
 
 #endif
