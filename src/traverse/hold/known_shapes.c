@@ -8,40 +8,63 @@
  */
 #include "traverse/hold/judge.h"
 
+#include "base/index.h"
+
 #define SSO_CAPACITY 15 /* libstdc++: of the buffer within a string */
 #define SSO_BYTES    16
 #define LIBCXX_SSO   22
-#define SLACK        32 /* what is usable is at most so much more than was requested */
-#define LARGE        ((uint64_t)64 << 10)
+#define LIBCXX_LONG  32 /* bytes: the least that libc++ asks for */
+#define LIBCXX_BLOCK 4096
+#define LIBCXX_WIDE  256 /* elements from here on are 16 to a block of a deque */
+#define SLACK        32  /* what is usable is at most so much more than was requested */
 #define PAGE         4096
 #define FILE_MAGIC   0xfbad0000u
 #define FILE_WORDS   9 /* flags, and eight pointers into the buffer */
 #define DEQUE_BLOCK  512
 #define DEQUE_WORDS  10
 #define SHAPE_WORDS  10 /* that any of these looks at */
+#define FIELDS       (1 << 16)
+#define FIELD_BYTES  1024 /* words of larger blocks are no fields */
+#define FEW          16   /* pointers of a field that say nothing of it */
+#define PART         2    /* percent of a field's pointers that are of a shape, or it has another */
+#define MOST         80
 
 /* Where what is in use ends in a block, by all who point to it: where two disagree, one of them is
- * a leftover, and the larger one counts. Plus 1; 0: nobody said anything. */
+ * a leftover, and the larger one counts. */
+enum { TEXT = 1, ELEMENTS = 2 }; /* no pointers; plus where the last element ends */
 struct ends {
-    uint64_t *of; /* for each object */
+    uint64_t *of; /* for each object; 0: nobody said anything */
     struct hx_big of_mem;
+};
+
+/* What the edges from one offset in blocks of one size look like. A block that was freed and given
+ * out again has strings and vectors of its former life, but where most of its kind have other
+ * things. Fields are found by a hash alone: two that share one spoil each other, no more. */
+struct field {
+    uint32_t pointers, strings, libcxx_strings, vectors;
 };
 
 /* Words [at, at + n) of an object (of a root: object is HX_NO_OBJ). */
 struct place {
     const struct hx_judge *judge;
     const struct ends *ends;
+    struct field *field; /* NULL: it is in no field */
+    bool count;          /* for the field; nothing is judged */
     hx_obj object;
     uint64_t addr;        /* of word[0] */
     const uint64_t *word; /* n of them */
-    size_t n;
-    hx_obj target; /* what word[0] points to the start of */
-    size_t *span;  /* a hint */
+    size_t before, n;     /* so many words are before word[0] */
+    hx_obj target;        /* what word[0] points to */
+    size_t *span;         /* a hint */
 };
 
-static inline uint64_t size_of(const struct place *place)
+/* Does a block of this size hold a request of so many bytes? */
+static bool fits(const struct hx_graph *graph, hx_obj block, uint64_t request)
 {
-    return place->judge->graph->size[place->target];
+    uint64_t size = graph->size[block], slack = SLACK;
+    if ((size + 2 * HX_WORD) % PAGE == 0 && graph->addr[block] % PAGE == 2 * HX_WORD)
+        slack = PAGE; /* glibc mapped it */
+    return request <= size && size - request <= slack;
 }
 
 /* Where does this word point in the target? */
@@ -53,8 +76,8 @@ static inline uint64_t in_target(const struct place *place, uint64_t value)
 static void used_up_to(const struct place *place, uint64_t end)
 {
     uint64_t *of = &place->ends->of[place->target], now = __atomic_load_n(of, __ATOMIC_RELAXED);
-    while (now < end + 1 && !__atomic_compare_exchange_n(of, &now, end + 1, true, __ATOMIC_RELAXED,
-                                                         __ATOMIC_RELAXED))
+    while (now < end &&
+           !__atomic_compare_exchange_n(of, &now, end, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
 }
 
@@ -71,40 +94,72 @@ static void judge_requested(const struct hx_judge *judge, hx_obj object)
 
 /* --- strings ------------------------------------------------------------------------------ */
 
-/* Is the first NUL of these bytes at `length`? */
+static bool is_letters(const char *bytes, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (((unsigned char)bytes[i] < 0x20 && bytes[i] != '\n' && bytes[i] != '\t') ||
+            bytes[i] == 0x7f)
+            return false;
+    return true;
+}
+
+/* Is the first NUL of these bytes at `length`? What is shorter than a word is not taken for text
+ * when it may be a number or a pointer. */
 static bool ends_at(const struct hx_judge *judge, uint64_t addr, uint64_t length, size_t *span)
 {
     const uint64_t *word = hx_judge_peek(judge, addr, length / HX_WORD + 1, span);
     const char *bytes = (const char *)word;
-    return word && bytes[length] == '\0' && (!length || !memchr(bytes, '\0', length));
+    return word && length && bytes[length] == '\0' && !memchr(bytes, '\0', length) &&
+           (length >= HX_WORD || is_letters(bytes, length));
 }
 
-/* Does a block of this size hold a request of so many bytes? Large ones have pages of their own. */
-static bool fits(uint64_t size, uint64_t request)
+/* --- fields --------------------------------------------------------------------------------- */
+
+static inline void count_one(uint32_t *count)
 {
-    return request <= size && size - request <= (size < LARGE ? SLACK : SLACK + PAGE);
+    __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
 }
 
-/* The string's text is in a block of its own. `half`: word after length and capacity that is dead,
- * or 0. */
-static bool judge_long_string(const struct place *place, uint64_t length, uint64_t capacity)
+/* May this word be what only so many of its field's are? */
+static bool is_part(const struct place *place, uint32_t part, unsigned percent)
 {
-    if (length > capacity || capacity <= SSO_CAPACITY || !fits(size_of(place), capacity + 1) ||
-        !ends_at(place->judge, place->judge->graph->addr[place->target], length, place->span))
-        return false;
-    used_up_to(place, 0);
-    return true;
+    return !place->field || place->field->pointers < FEW ||
+           (uint64_t)part * 100 >= (uint64_t)place->field->pointers * percent;
 }
 
+static uint64_t offset_of(const struct place *place)
+{
+    return place->addr - place->judge->graph->addr[place->object];
+}
+
+/* --- strings ------------------------------------------------------------------------------ */
+
+/* The string's text is in a block of its own. */
+static bool is_long_string(const struct place *place, uint64_t length, uint64_t capacity,
+                           uint64_t request)
+{
+    const struct hx_graph *graph = place->judge->graph;
+    return length <= capacity && capacity > SSO_CAPACITY && fits(graph, place->target, request) &&
+           ends_at(place->judge, graph->addr[place->target], length, place->span);
+}
+
+/* libstdc++: {pointer, length, capacity, dead}. Where the capacity is a power of two it may be a
+ * GString, whose fourth word is another's. */
 static void judge_string(const struct place *place)
 {
-    if (place->n < 4)
+    if (place->n < 4 || !is_long_string(place, place->word[1], place->word[2], place->word[2] + 1))
         return;
-    if (judge_long_string(place, place->word[1], place->word[2]) && place->object != HX_NO_OBJ) {
-        uint64_t at = place->addr - place->judge->graph->addr[place->object];
-        hx_judge_words(place->judge, place->object, at + 3 * HX_WORD, at + 4 * HX_WORD,
-                       HX_RULE_string);
+    if (place->count) {
+        count_one(&place->field->strings);
+        return;
     }
+    if (!is_part(place, place->field ? place->field->strings : 0, PART))
+        return;
+    used_up_to(place, TEXT);
+    bool round = !(place->word[2] & (place->word[2] - 1)) && place->word[1] < place->word[2];
+    if (place->object != HX_NO_OBJ && !round)
+        hx_judge_words(place->judge, place->object, offset_of(place) + 3 * HX_WORD,
+                       offset_of(place) + 4 * HX_WORD, HX_RULE_string);
 }
 
 /* A pointer to the word two behind it. */
@@ -118,6 +173,51 @@ static void judge_short_string(const struct hx_judge *judge, hx_obj object, uint
     hx_judge_words(judge, object, at + 2 * HX_WORD, at + 4 * HX_WORD, HX_RULE_string);
 }
 
+/* libc++: {what was requested | 1, length, pointer}. */
+static void judge_libcxx_string(const struct place *place)
+{
+    if (place->before < 2)
+        return;
+    uint64_t request = place->word[-2] - 1, length = place->word[-1];
+    if (request % 16 || request < LIBCXX_LONG ||
+        !is_long_string(place, length, request - 1, request))
+        return;
+    if (place->count)
+        count_one(&place->field->libcxx_strings);
+    else if (is_part(place, place->field ? place->field->libcxx_strings : 0, PART))
+        used_up_to(place, TEXT);
+}
+
+/* libc++: {length * 2 as a byte, text, NUL, dead}; word[0] lies so many words behind its begin. */
+static bool is_libcxx_short(const struct place *place, size_t words, uint64_t least)
+{
+    if (place->before < words)
+        return false;
+    const char *bytes = (const char *)(place->word - words);
+    uint64_t length = (unsigned char)bytes[0] / 2;
+    return bytes[0] % 2 == 0 && length >= least && length + 2 <= words * HX_WORD &&
+           bytes[length + 1] == '\0' && is_letters(bytes + 1, length) &&
+           !memchr(bytes + 1, '\0', length);
+}
+
+static void judge_libcxx_short(const struct place *place)
+{
+    if (place->object == HX_NO_OBJ)
+        return;
+    bool sure = is_libcxx_short(place, 1, 3) || is_libcxx_short(place, 2, 3);
+    if (place->count) {
+        if (sure)
+            count_one(&place->field->libcxx_strings);
+        return;
+    }
+    bool strings = place->field && place->field->pointers >= FEW &&
+                   is_part(place, place->field->libcxx_strings, MOST) &&
+                   (is_libcxx_short(place, 1, 0) || is_libcxx_short(place, 2, 0));
+    if (sure || strings)
+        hx_judge_words(place->judge, place->object, offset_of(place), offset_of(place) + HX_WORD,
+                       HX_RULE_string);
+}
+
 /* --- vectors and deques ------------------------------------------------------------------- */
 
 static void judge_vector(const struct place *place)
@@ -126,14 +226,24 @@ static void judge_vector(const struct place *place)
         return;
     uint64_t end = in_target(place, place->word[1]), capacity = in_target(place, place->word[2]);
     if (place->word[1] < place->word[0] || place->word[2] < place->word[1] || capacity < HX_WORD ||
-        !fits(size_of(place), capacity))
+        !fits(place->judge->graph, place->target, capacity))
+        return;
+    /* {first, begin, end, capacity} of a deque of libc++ */
+    if (place->n > 3 && place->word[3] >= place->word[2] &&
+        in_target(place, place->word[3]) <= place->judge->graph->size[place->target])
         return;
     /* {cur, first, last, node} of a deque looks the same */
     const uint64_t *node = place->n < 4 || place->word[0] != place->word[1]
                                ? NULL
                                : hx_judge_peek(place->judge, place->word[3], 1, place->span);
-    if (!node || *node != place->word[0])
-        used_up_to(place, end);
+    if (node && *node == place->word[0])
+        return;
+    /* without elements it is more often one that was freed */
+    if (place->count && end)
+        count_one(&place->field->vectors);
+    else if (!place->count &&
+             is_part(place, place->field ? place->field->vectors : 0, end ? PART : MOST))
+        used_up_to(place, ELEMENTS + end);
 }
 
 static hx_obj target_of(const struct hx_judge *judge, uint64_t value)
@@ -153,11 +263,13 @@ static void judge_deque_block(const struct hx_judge *judge, uint64_t first, uint
     hx_judge_words(judge, block, to - first, UINT64_MAX, HX_RULE_deque);
 }
 
-/* map, its size, {cur, first, last, node} of the first and of the last element. */
+/* libstdc++: map, its size, {cur, first, last, node} of the first and of the last element. */
 static void judge_deque(const struct place *place)
 {
-    if (place->n < DEQUE_WORDS || place->word[1] > size_of(place) / HX_WORD ||
-        !fits(size_of(place), place->word[1] * HX_WORD))
+    const struct hx_graph *graph = place->judge->graph;
+    if (place->count || place->n < DEQUE_WORDS ||
+        place->word[1] > graph->size[place->target] / HX_WORD ||
+        !fits(graph, place->target, place->word[1] * HX_WORD))
         return;
     const uint64_t *first = place->word + 2, *last = place->word + 6;
     uint64_t map_end = place->word[0] + place->word[1] * HX_WORD;
@@ -181,6 +293,56 @@ static void judge_deque(const struct place *place)
     judge_deque_block(place->judge, last[1], last[1], last[0]);
 }
 
+/* Where in its blocks, taken as one, a deque of libc++ may have elements: for all sizes of elements
+ * that agree with how many fit in a block. */
+static bool find_elements(uint64_t blocks, uint64_t start, uint64_t size, uint64_t *from,
+                          uint64_t *to)
+{
+    *from = UINT64_MAX;
+    *to = 0;
+    for (uint64_t bytes = HX_WORD / 2; bytes < LIBCXX_WIDE; bytes += HX_WORD / 2) {
+        uint64_t in_block = LIBCXX_BLOCK / bytes, room = blocks * in_block;
+        if (start >= 2 * in_block || start + size > room || room - start - size > 2 * in_block)
+            continue;
+        uint64_t last = start + size - 1;
+        uint64_t begins = start / in_block * LIBCXX_BLOCK + start % in_block * bytes;
+        uint64_t ends = last / in_block * LIBCXX_BLOCK + (last % in_block + 1) * bytes;
+        *from = begins < *from ? begins : *from;
+        *to = ends > *to ? ends : *to;
+    }
+    return *to > 0;
+}
+
+/* libc++: map {first, begin, end, capacity}, the first element's number, how many there are. */
+static void judge_libcxx_deque(const struct place *place)
+{
+    const struct hx_judge *judge = place->judge;
+    const uint64_t *word = place->word;
+    if (place->count || place->n < 6 || word[1] < word[0] || word[2] <= word[1] ||
+        word[3] < word[2] || (word[1] | word[2]) % HX_WORD ||
+        !fits(judge->graph, place->target, word[3] - word[0]) || !word[5] || word[4] > UINT32_MAX ||
+        word[5] > UINT32_MAX)
+        return;
+    uint64_t blocks = (word[2] - word[1]) / HX_WORD, from, to;
+    const uint64_t *block = hx_judge_peek(judge, word[1], blocks, place->span);
+    if (!block || !find_elements(blocks, word[4], word[5], &from, &to))
+        return;
+    for (uint64_t i = 0; i < blocks; i++) {
+        hx_obj object = target_of(judge, block[i]);
+        if (object == HX_NO_OBJ || !fits(judge->graph, object, LIBCXX_BLOCK))
+            return;
+    }
+    hx_judge_words(judge, place->target, 0, word[1] - word[0], HX_RULE_deque);
+    hx_judge_words(judge, place->target, word[2] - word[0], UINT64_MAX, HX_RULE_deque);
+    for (uint64_t i = 0; i < blocks; i++) {
+        hx_obj object = target_of(judge, block[i]);
+        uint64_t begin = i * LIBCXX_BLOCK, end = begin + LIBCXX_BLOCK;
+        hx_judge_words(judge, object, 0, from > begin ? from - begin : 0, HX_RULE_deque);
+        hx_judge_words(judge, object, to > begin ? to < end ? to - begin : UINT64_MAX : 0,
+                       UINT64_MAX, HX_RULE_deque);
+    }
+}
+
 /* --- stdio -------------------------------------------------------------------------------- */
 
 /* word[0] is the first pointer into the buffer; the flags lie before. */
@@ -196,48 +358,80 @@ static void judge_file(const struct place *place, uint64_t flags)
 
 /* --- everywhere --------------------------------------------------------------------------- */
 
-static void judge_place(const struct place *place)
-{
-    judge_string(place);
-    judge_vector(place);
-    judge_deque(place);
-}
-
 struct look {
     const struct hx_judge *judge;
     struct ends ends;
+    struct field *fields;
+    struct hx_big fields_mem;
+    bool count;
 };
+
+static void judge_place(const struct place *place, bool start)
+{
+    judge_libcxx_short(place);
+    if (!start)
+        return;
+    judge_string(place);
+    judge_libcxx_string(place);
+    judge_vector(place);
+    judge_deque(place);
+    judge_libcxx_deque(place);
+}
+
+static struct field *field_of(const struct look *look, uint64_t size, uint64_t at)
+{
+    return size > FIELD_BYTES ? NULL : &look->fields[hx_hash(size, at) % FIELDS];
+}
+
+static void judge_object(const struct look *look, hx_obj i, size_t *span, size_t *other)
+{
+    const struct hx_judge *judge = look->judge;
+    const struct hx_graph *graph = judge->graph;
+    for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
+        hx_edge edge = graph->edge[e];
+        uint64_t at = hx_edge_offset(edge), left = (graph->size[i] - at) / HX_WORD;
+        uint64_t before = at / HX_WORD;
+        before = before < 2 ? before : 2;
+        size_t n = left < SHAPE_WORDS ? left : SHAPE_WORDS;
+        const uint64_t *word =
+            hx_judge_peek(judge, graph->addr[i] + at - before * HX_WORD, before + n, span);
+        if (!word)
+            continue;
+        struct place place = {.judge = judge,
+                              .ends = &look->ends,
+                              .field = field_of(look, graph->size[i], at),
+                              .count = look->count,
+                              .object = i,
+                              .addr = graph->addr[i] + at,
+                              .word = word + before,
+                              .before = before,
+                              .n = n,
+                              .target = hx_edge_target(edge),
+                              .span = other};
+        if (look->count && !place.field)
+            continue;
+        if (look->count)
+            count_one(&place.field->pointers);
+        judge_place(&place, hx_edge_kind_of(edge) == HX_EDGE_START);
+        if (look->count)
+            continue;
+        if (place.target == i && place.word[0] == place.addr + 2 * HX_WORD)
+            judge_short_string(judge, i, at, place.word, n);
+        if (at == HX_WORD && n == SHAPE_WORDS)
+            judge_file(&place, place.word[-1]);
+    }
+}
 
 static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
 {
     (void)worker;
     const struct look *look = context;
-    const struct hx_judge *judge = look->judge;
-    const struct hx_graph *graph = judge->graph;
+    const struct hx_graph *graph = look->judge->graph;
     size_t span = 0, other = 0;
     for (hx_obj i = from; i < to; i++) {
-        if (graph->requested && graph->requested[i] != HX_NO_REQUEST)
-            judge_requested(judge, i);
-        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
-            hx_edge edge = graph->edge[e];
-            uint64_t at = hx_edge_offset(edge), left = (graph->size[i] - at) / HX_WORD;
-            size_t n = left < SHAPE_WORDS ? left : SHAPE_WORDS;
-            bool self = hx_edge_target(edge) == i;
-            bool start = hx_edge_kind_of(edge) == HX_EDGE_START;
-            if (n < 3 || (!self && !start && at != HX_WORD))
-                continue;
-            const uint64_t *word = hx_judge_peek(judge, graph->addr[i] + at, n, &span);
-            if (!word)
-                continue;
-            if (self && word[0] == graph->addr[i] + at + 2 * HX_WORD)
-                judge_short_string(judge, i, at, word, n);
-            struct place place = {judge, &look->ends,          i,     graph->addr[i] + at, word,
-                                  n,     hx_edge_target(edge), &other};
-            if (hx_edge_kind_of(edge) == HX_EDGE_START)
-                judge_place(&place);
-            if (at == HX_WORD && n == SHAPE_WORDS)
-                judge_file(&place, word[-1]);
-        }
+        if (!look->count && graph->requested && graph->requested[i] != HX_NO_REQUEST)
+            judge_requested(look->judge, i);
+        judge_object(look, i, &span, &other);
     }
 }
 
@@ -253,19 +447,25 @@ static void judge_roots(const struct look *look)
         if (root->kind == HX_ROOT_REGISTER || root->kind == HX_ROOT_STACK)
             continue;
         uint64_t left = (root->address + root->size - edge->address) / HX_WORD;
+        uint64_t before = (edge->address - root->address) / HX_WORD;
+        before = before < 2 ? before : 2;
         size_t n = left < SHAPE_WORDS ? left : SHAPE_WORDS;
-        const uint64_t *word = n < 3 ? NULL : hx_judge_peek(judge, edge->address, n, &span);
-        if (!word)
+        const uint64_t *word =
+            hx_judge_peek(judge, edge->address - before * HX_WORD, before + n, &span);
+        if (!word || !n)
             continue;
-        struct place place = {judge, &look->ends, HX_NO_OBJ,    edge->address,
-                              word,  n,           edge->target, &other};
-        if (edge->kind == HX_EDGE_START)
-            judge_place(&place);
-        const uint64_t *before = edge->address >= root->address + HX_WORD
-                                     ? hx_judge_peek(judge, edge->address - HX_WORD, 1, &other)
-                                     : NULL;
+        struct place place = {.judge = judge,
+                              .ends = &look->ends,
+                              .object = HX_NO_OBJ,
+                              .addr = edge->address,
+                              .word = word + before,
+                              .before = before,
+                              .n = n,
+                              .target = edge->target,
+                              .span = &other};
+        judge_place(&place, edge->kind == HX_EDGE_START);
         if (before && n >= FILE_WORDS - 1)
-            judge_file(&place, *before);
+            judge_file(&place, place.word[-1]);
     }
 }
 
@@ -273,21 +473,32 @@ static void judge_ends(void *context, unsigned worker, hx_obj from, hx_obj to)
 {
     (void)worker;
     const struct look *look = context;
-    for (hx_obj i = from; i < to; i++)
-        if (look->ends.of[i])
-            hx_judge_words(look->judge, i, look->ends.of[i] - 1, UINT64_MAX,
-                           look->ends.of[i] == 1 ? HX_RULE_text : HX_RULE_vector);
+    for (hx_obj i = from; i < to; i++) {
+        uint64_t end = look->ends.of[i];
+        if (end)
+            hx_judge_words(look->judge, i, end == TEXT ? 0 : end - ELEMENTS, UINT64_MAX,
+                           end == TEXT ? HX_RULE_text : HX_RULE_vector);
+    }
+}
+
+static hx_error *judge_shapes(struct look *look)
+{
+    look->count = true;
+    HX_TRY(hx_judge_objects(look->judge, judge_block, look));
+    look->count = false;
+    HX_TRY(hx_judge_objects(look->judge, judge_block, look));
+    judge_roots(look);
+    return hx_judge_objects(look->judge, judge_ends, look);
 }
 
 hx_error *hx_judge_known_shapes(const struct hx_judge *judge)
 {
     struct look look = {.judge = judge};
     HX_TRY(hx_big_array(look.ends.of, judge->graph->n));
-    hx_error *err = hx_judge_objects(judge, judge_block, &look);
-    if (!err) {
-        judge_roots(&look);
-        err = hx_judge_objects(judge, judge_ends, &look);
-    }
+    hx_error *err = hx_big_array(look.fields, FIELDS);
+    if (!err)
+        err = judge_shapes(&look);
+    hx_big_free(&look.fields_mem);
     hx_big_free(&look.ends.of_mem);
     return err;
 }
