@@ -49,6 +49,10 @@ hx_error *hx_judge_objects(const struct hx_judge *judge, hx_judge_block_fn *work
 /* known_shapes.c: strings, vectors, deques, FILE, what was not requested. */
 hx_error *hx_judge_known_shapes(const struct hx_judge *judge);
 
+/* known_shapes.c, at the end: what the rules for fields say of strings' pointers to their text is
+ * taken back. */
+hx_error *hx_judge_texts(const struct hx_judge *judge);
+
 /* fields.c: what fields of alike blocks hold; makes shapes. */
 hx_error *hx_judge_fields(const struct hx_judge *judge);
 

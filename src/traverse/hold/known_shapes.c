@@ -41,7 +41,7 @@ struct ends {
  * out again has strings and vectors of its former life, but where most of its kind have other
  * things. Fields are found by a hash alone: two that share one spoil each other, no more. */
 struct field {
-    uint32_t pointers, strings, libcxx_strings, vectors;
+    uint32_t pointers, strings, libcxx_strings, vectors, empty;
 };
 
 /* Words [at, at + n) of an object (of a root: object is HX_NO_OBJ). */
@@ -143,11 +143,17 @@ static bool is_long_string(const struct place *place, uint64_t length, uint64_t 
            ends_at(place->judge, graph->addr[place->target], length, place->span);
 }
 
+static bool is_string(const struct place *place)
+{
+    return place->n >= 3 &&
+           is_long_string(place, place->word[1], place->word[2], place->word[2] + 1);
+}
+
 /* libstdc++: {pointer, length, capacity, dead}. Where the capacity is a power of two it may be a
  * GString, whose fourth word is another's. */
 static void judge_string(const struct place *place)
 {
-    if (place->n < 4 || !is_long_string(place, place->word[1], place->word[2], place->word[2] + 1))
+    if (!is_string(place) || place->n < 4)
         return;
     if (place->count) {
         count_one(&place->field->strings);
@@ -174,13 +180,18 @@ static void judge_short_string(const struct hx_judge *judge, hx_obj object, uint
 }
 
 /* libc++: {what was requested | 1, length, pointer}. */
-static void judge_libcxx_string(const struct place *place)
+static bool is_libcxx_string(const struct place *place)
 {
     if (place->before < 2)
-        return;
-    uint64_t request = place->word[-2] - 1, length = place->word[-1];
-    if (request % 16 || request < LIBCXX_LONG ||
-        !is_long_string(place, length, request - 1, request))
+        return false;
+    uint64_t request = place->word[-2] - 1;
+    return request % 16 == 0 && request >= LIBCXX_LONG &&
+           is_long_string(place, place->word[-1], request - 1, request);
+}
+
+static void judge_libcxx_string(const struct place *place)
+{
+    if (!is_libcxx_string(place))
         return;
     if (place->count)
         count_one(&place->field->libcxx_strings);
@@ -238,11 +249,15 @@ static void judge_vector(const struct place *place)
                                : hx_judge_peek(place->judge, place->word[3], 1, place->span);
     if (node && *node == place->word[0])
         return;
+    struct field *field = place->field;
+    if (place->count) {
+        count_one(end ? &field->vectors : &field->empty);
+        return;
+    }
     /* without elements it is more often one that was freed */
-    if (place->count && end)
-        count_one(&place->field->vectors);
-    else if (!place->count &&
-             is_part(place, place->field ? place->field->vectors : 0, end ? PART : MOST))
+    if (end ? is_part(place, field ? field->vectors : 0, PART)
+            : field && is_part(place, field->vectors + field->empty, MOST) &&
+                  field->vectors >= field->empty / 4)
         used_up_to(place, ELEMENTS + end);
 }
 
@@ -380,35 +395,45 @@ static void judge_place(const struct place *place, bool start)
 
 static struct field *field_of(const struct look *look, uint64_t size, uint64_t at)
 {
-    return size > FIELD_BYTES ? NULL : &look->fields[hx_hash(size, at) % FIELDS];
+    return !look->fields || size > FIELD_BYTES ? NULL : &look->fields[hx_hash(size, at) % FIELDS];
 }
 
-static void judge_object(const struct look *look, hx_obj i, size_t *span, size_t *other)
+/* The place of an edge; false: the image lacks it. */
+static bool find_place(const struct look *look, hx_obj i, hx_eidx e, size_t span[2],
+                       struct place *ret)
+{
+    const struct hx_graph *graph = look->judge->graph;
+    uint64_t at = hx_edge_offset(graph->edge[e]), before = at / HX_WORD;
+    uint64_t left = (graph->size[i] - at) / HX_WORD;
+    before = before < 2 ? before : 2;
+    size_t n = left < SHAPE_WORDS ? left : SHAPE_WORDS;
+    const uint64_t *word =
+        hx_judge_peek(look->judge, graph->addr[i] + at - before * HX_WORD, before + n, &span[0]);
+    if (!word)
+        return false;
+    *ret = (struct place){.judge = look->judge,
+                          .ends = &look->ends,
+                          .field = field_of(look, graph->size[i], at),
+                          .count = look->count,
+                          .object = i,
+                          .addr = graph->addr[i] + at,
+                          .word = word + before,
+                          .before = before,
+                          .n = n,
+                          .target = hx_edge_target(graph->edge[e]),
+                          .span = &span[1]};
+    return true;
+}
+
+static void judge_object(const struct look *look, hx_obj i, size_t span[2])
 {
     const struct hx_judge *judge = look->judge;
     const struct hx_graph *graph = judge->graph;
     for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
         hx_edge edge = graph->edge[e];
-        uint64_t at = hx_edge_offset(edge), left = (graph->size[i] - at) / HX_WORD;
-        uint64_t before = at / HX_WORD;
-        before = before < 2 ? before : 2;
-        size_t n = left < SHAPE_WORDS ? left : SHAPE_WORDS;
-        const uint64_t *word =
-            hx_judge_peek(judge, graph->addr[i] + at - before * HX_WORD, before + n, span);
-        if (!word)
-            continue;
-        struct place place = {.judge = judge,
-                              .ends = &look->ends,
-                              .field = field_of(look, graph->size[i], at),
-                              .count = look->count,
-                              .object = i,
-                              .addr = graph->addr[i] + at,
-                              .word = word + before,
-                              .before = before,
-                              .n = n,
-                              .target = hx_edge_target(edge),
-                              .span = other};
-        if (look->count && !place.field)
+        uint64_t at = hx_edge_offset(edge);
+        struct place place;
+        if ((look->count && graph->size[i] > FIELD_BYTES) || !find_place(look, i, e, span, &place))
             continue;
         if (look->count)
             count_one(&place.field->pointers);
@@ -416,8 +441,8 @@ static void judge_object(const struct look *look, hx_obj i, size_t *span, size_t
         if (look->count)
             continue;
         if (place.target == i && place.word[0] == place.addr + 2 * HX_WORD)
-            judge_short_string(judge, i, at, place.word, n);
-        if (at == HX_WORD && n == SHAPE_WORDS)
+            judge_short_string(judge, i, at, place.word, place.n);
+        if (at == HX_WORD && place.n == SHAPE_WORDS)
             judge_file(&place, place.word[-1]);
     }
 }
@@ -427,11 +452,11 @@ static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
     (void)worker;
     const struct look *look = context;
     const struct hx_graph *graph = look->judge->graph;
-    size_t span = 0, other = 0;
+    size_t span[2] = {0, 0};
     for (hx_obj i = from; i < to; i++) {
         if (!look->count && graph->requested && graph->requested[i] != HX_NO_REQUEST)
             judge_requested(look->judge, i);
-        judge_object(look, i, &span, &other);
+        judge_object(look, i, span);
     }
 }
 
@@ -479,6 +504,30 @@ static void judge_ends(void *context, unsigned worker, hx_obj from, hx_obj to)
             hx_judge_words(look->judge, i, end == TEXT ? 0 : end - ELEMENTS, UINT64_MAX,
                            end == TEXT ? HX_RULE_text : HX_RULE_vector);
     }
+}
+
+/* Pointers to the text of strings, whatever statistics say: the others of a field are short. */
+static void keep_block(void *context, unsigned worker, hx_obj from, hx_obj to)
+{
+    (void)worker;
+    const struct look *look = context;
+    const struct hx_graph *graph = look->judge->graph;
+    size_t span[2] = {0, 0};
+    for (hx_obj i = from; i < to; i++)
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
+            hx_evidence now = graph->evidence[e];
+            struct place place;
+            if (HX_EVIDENCE_RULE(now) >= HX_RULE_slack && HX_EVIDENCE_KIND(now) == HX_EDGE_START &&
+                find_place(look, i, e, span, &place) &&
+                (is_string(&place) || is_libcxx_string(&place)))
+                graph->evidence[e] = HX_EVIDENCE(HX_RULE_NONE, HX_EVIDENCE_KIND(now));
+        }
+}
+
+hx_error *hx_judge_texts(const struct hx_judge *judge)
+{
+    struct look look = {.judge = judge};
+    return hx_judge_objects(judge, keep_block, &look);
 }
 
 static hx_error *judge_shapes(struct look *look)
