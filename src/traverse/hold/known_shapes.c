@@ -17,6 +17,7 @@
 #define LIBCXX_BLOCK 4096
 #define LIBCXX_WIDE  256 /* elements from here on are 16 to a block of a deque */
 #define SLACK        32  /* what is usable is at most so much more than was requested */
+#define LARGE        ((uint64_t)64 << 10)
 #define PAGE         4096
 #define FILE_MAGIC   0xfbad0000u
 #define FILE_WORDS   9 /* flags, and eight pointers into the buffer */
@@ -58,13 +59,11 @@ struct place {
     size_t *span;         /* a hint */
 };
 
-/* Does a block of this size hold a request of so many bytes? */
+/* Does a block hold a request of so many bytes? Large ones have pages of their own. */
 static bool fits(const struct hx_graph *graph, hx_obj block, uint64_t request)
 {
-    uint64_t size = graph->size[block], slack = SLACK;
-    if ((size + 2 * HX_WORD) % PAGE == 0 && graph->addr[block] % PAGE == 2 * HX_WORD)
-        slack = PAGE; /* glibc mapped it */
-    return request <= size && size - request <= slack;
+    uint64_t size = graph->size[block];
+    return request <= size && size - request <= (size < LARGE ? SLACK : SLACK + PAGE);
 }
 
 /* Where does this word point in the target? */
@@ -257,7 +256,7 @@ static void judge_vector(const struct place *place)
     /* without elements it is more often one that was freed */
     if (end ? is_part(place, field ? field->vectors : 0, PART)
             : field && is_part(place, field->vectors + field->empty, MOST) &&
-                  field->vectors >= field->empty / 4)
+                  field->vectors >= field->empty / 16)
         used_up_to(place, ELEMENTS + end);
 }
 
