@@ -27,7 +27,7 @@
 #define FIELDS       (1 << 16)
 #define FIELD_BYTES  1024 /* words of larger blocks are no fields */
 #define FEW          16   /* pointers of a field that say nothing of it */
-#define PART         2    /* percent of a field's pointers that are of a shape, or it has another */
+#define PART         10   /* percent of a field's pointers that are of a shape, or it has another */
 #define MOST         80
 
 /* Where what is in use ends in a block, by all who point to it: where two disagree, one of them is
@@ -394,7 +394,9 @@ static void judge_place(const struct place *place, bool start)
 
 static struct field *field_of(const struct look *look, uint64_t size, uint64_t at)
 {
-    return !look->fields || size > FIELD_BYTES ? NULL : &look->fields[hx_hash(size, at) % FIELDS];
+    return !look->fields || size > FIELD_BYTES
+               ? NULL
+               : &look->fields[hx_hash(hx_hash(1, size), at) % FIELDS];
 }
 
 /* The place of an edge; false: the image lacks it. */
