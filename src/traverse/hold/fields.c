@@ -12,8 +12,8 @@
 #include "base/index.h"
 #include "base/lower_bound.h"
 #include "base/pairs.h"
+#include "traverse/hold/shapes.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define WORDS    64    /* of a block that are looked at as fields */
@@ -619,27 +619,6 @@ static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
     }
 }
 
-/* --- shapes ------------------------------------------------------------------------------- */
-
-static hx_error *make_shapes(struct fields *fields)
-{
-    struct hx_snapshot *snapshot = fields->judge->snapshot;
-    struct hx_graph *graph = fields->judge->graph;
-    HX_TRY(hx_big_array(graph->shape, graph->n));
-    for (hx_obj i = 0; i < graph->n; i++) {
-        uint32_t group = fields->group_of[i];
-        graph->shape[i] = group < HX_NO_SHAPE ? (uint16_t)group : HX_NO_SHAPE;
-        while (snapshot->shapes.n <= group && snapshot->shapes.n < HX_NO_SHAPE) {
-            struct hx_shape shape = {NULL};
-            if (asprintf(&shape.label, "%llu bytes, %zu", (unsigned long long)graph->size[i],
-                         snapshot->shapes.n) < 0 ||
-                !hx_vec_push(&snapshot->shapes, shape))
-                return hx_error_nomem();
-        }
-    }
-    return NULL;
-}
-
 static hx_error *judge_fields(struct fields *fields)
 {
     find_modules(fields);
@@ -651,7 +630,7 @@ static hx_error *judge_fields(struct fields *fields)
     fields->frozen = true;
     HX_TRY(hx_judge_objects(fields->judge, judge_block, fields));
     judge_root_landings(fields);
-    return make_shapes(fields);
+    return hx_shapes_make(fields->judge, fields->group_of, (uint32_t)fields->groups.n);
 }
 
 hx_error *hx_judge_fields(const struct hx_judge *judge)

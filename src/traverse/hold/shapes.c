@@ -1,0 +1,1002 @@
+/* shapes.c - which blocks look alike, and what is said of them.
+ *
+ * A sample of each group (blocks of one size) tells which variants it has: text, arrays, structs
+ * with the address of something in a module in front, and structs that have a pointer where
+ * others have a value. Frequent variants are shapes; each block is then put to its own. The words
+ * of a shape's sample make its label. What two shapes have in common down to the label is one.
+ */
+#include "traverse/hold/shapes.h"
+
+#include "base/cleanup.h"
+#include "base/index.h"
+#include "base/lower_bound.h"
+#include "base/pairs.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define WORDS   24   /* of a block that are looked at */
+#define SAMPLE  2048 /* blocks of a group that are looked at to find its variants */
+#define ALIKE   32   /* fewer have no fields that one could tell of */
+#define KEPT    16   /* variants of a group that are shapes of their own */
+#define TRIED   64   /* variants of its sample that are compared with each other */
+#define HEAD    4    /* words in one of which the address of a type is looked for */
+#define ITEMS   6    /* words, or runs of them, in a label */
+#define LABEL   60   /* bytes of a label, about */
+#define NAME    24   /* bytes of a type's or variable's name in it */
+#define LARGE   512  /* bytes: looked at by itself, whether it is an array */
+#define WINDOW  36   /* words that are looked at in each quarter of a large block */
+#define STRIDES 6    /* words of an array's element, at most */
+#define SHAPES  (HX_NO_SHAPE - 1)
+
+/* Percent. */
+enum {
+    SEEN = 5,     /* words of a field that are not null: fewer are not worth telling */
+    MOST = 60,    /* of one kind, or to one noun */
+    SAME = 95,    /* with one value */
+    PATTERN = 85, /* of an array's words */
+    MIXED = 10    /* pointers and values: the word tells variants apart */
+};
+
+enum kind { ZERO, POINTER, TEXT, INT, DOUBLE, BYTES, GLOBAL, CODE, KINDS };
+
+enum content { STRUCT, STRING, ARRAY, ZEROS, OTHER };
+
+struct shape {
+    uint64_t size;
+    uint32_t type; /* HX_NO_TYPE: not known, or several */
+    enum content content;
+    bool has_fields;       /* else it is its size that counts */
+    uint8_t stride;        /* of an array */
+    uint8_t item[STRIDES]; /* enum kind */
+    uint32_t first, n;     /* in `sample` */
+    uint16_t final;
+};
+
+/* What tells the variants of a group apart: `marks` has two bits for each mixed word, 0 where it is
+ * null, which says nothing. */
+struct key {
+    uint64_t base, marks;
+};
+
+struct variant {
+    struct key key;
+    uint16_t shape;
+};
+
+struct group {
+    uint32_t objects, first_sample, samples;
+    uint32_t first_variant, variants;
+    uint32_t mixed;   /* bit for each word that tells variants apart */
+    bool uniform;     /* all of its sample are one variant: the others are not looked at */
+    bool letters_too; /* one to three letters are text as well */
+    bool no_text;     /* what begins with text has pointers behind it */
+    uint16_t rest;    /* the shape of what is in no variant */
+};
+
+struct shapes {
+    const struct hx_judge *judge;
+    struct hx_graph *graph;
+    const uint32_t *group_of;
+    struct group *group;
+    hx_obj *sample; /* by group, later by shape */
+    uint32_t n_samples;
+    HX_VEC(struct shape) shapes;
+    HX_VEC(struct variant) variants;
+    struct hx_pairs plain; /* shapes that no group owns */
+    size_t n_roots;        /* without those that a user named */
+};
+
+static bool at_least(uint64_t part, uint64_t whole, unsigned percent)
+{
+    return part * 100 >= whole * percent;
+}
+
+/* --- words -------------------------------------------------------------------------------- */
+
+static const struct hx_mapping *find_module(const struct shapes *shapes, uint64_t value)
+{
+    const struct hx_snapshot *snapshot = shapes->judge->snapshot;
+    size_t i = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, value);
+    return i < snapshot->n_mappings && snapshot->mapping[i].inode ? &snapshot->mapping[i] : NULL;
+}
+
+static bool is_letter(uint8_t byte)
+{
+    return (byte >= 0x20 && byte < 0x7f) || byte == '\n' || byte == '\t' || byte == '\r';
+}
+
+/* At least four letters from its first byte on, then nothing. */
+static bool is_text_word(uint64_t word)
+{
+    unsigned letters = 0, bytes = 0;
+    for (; word; word >>= 8, bytes++) {
+        letters += is_letter(word & 0xff);
+        if (!is_letter(word & 0xff) && (word & 0xff) < 0x80)
+            return false;
+    }
+    return letters >= 4 && letters * 4 >= bytes * 3;
+}
+
+/* The last letters of a text, and anything behind its null byte. */
+static bool ends_text(uint64_t word)
+{
+    if (!(word & 0xff))
+        return false;
+    for (; word & 0xff; word >>= 8)
+        if (!is_letter(word & 0xff) && (word & 0xff) < 0x80)
+            return false;
+    return true;
+}
+
+static enum kind kind_of(const struct shapes *shapes, uint64_t word)
+{
+    const unsigned exponent = word >> 52 & 0x7ff;
+    if (!word)
+        return ZERO;
+    if (word < UINT64_C(1) << 32 && !is_text_word(word))
+        return INT;
+    const struct hx_mapping *module = find_module(shapes, word);
+    if (module)
+        return module->prot & HX_PROT_X ? CODE : GLOBAL;
+    if (is_text_word(word))
+        return TEXT;
+    if (exponent >= 1023 - 40 && exponent <= 1023 + 40)
+        return DOUBLE;
+    return word >> 48 == 0 || word >> 31 == (UINT64_C(1) << 33) - 1 ? INT : BYTES;
+}
+
+struct words {
+    const uint64_t *word;
+    size_t n;
+    uint8_t kind[WINDOW]; /* enum kind */
+    hx_obj target[WINDOW];
+};
+
+static uint64_t used_bytes(const struct hx_graph *graph, hx_obj object)
+{
+    const uint64_t *requested = graph->requested;
+    bool known =
+        requested && requested[object] != HX_NO_REQUEST && requested[object] < graph->size[object];
+    return known ? (requested[object] + HX_WORD - 1) / HX_WORD * HX_WORD : graph->size[object];
+}
+
+/* The n words of an object from word `from` on, or as many as it has. Stale ones count as null. */
+static bool look_at(const struct shapes *shapes, hx_obj object, size_t from, size_t n, size_t *span,
+                    struct words *ret)
+{
+    static const struct hx_hold_options all = {.holders = true};
+    const struct hx_graph *graph = shapes->graph;
+    const uint64_t has = used_bytes(graph, object) / HX_WORD;
+    ret->n = has <= from ? 0 : has - from < n ? has - from : n;
+    ret->word = hx_judge_peek(shapes->judge, graph->addr[object] + from * HX_WORD, ret->n, span);
+    if (!ret->word || !ret->n)
+        return false;
+    for (size_t i = 0; i < ret->n; i++)
+        ret->kind[i] = KINDS;
+    const hx_eidx first = graph->fwd[object], end = graph->fwd[object + 1];
+    hx_eidx e = first;
+    if (from)
+        e +=
+            HX_LOWER_BOUND(end - first, i, hx_edge_offset(graph->edge[first + i]) < from * HX_WORD);
+    for (; e < end; e++) {
+        size_t i = hx_edge_offset(graph->edge[e]) / HX_WORD - from;
+        if (i >= ret->n)
+            break;
+        ret->kind[i] = hx_word_rank(graph->evidence[e], &all) == HX_RANK_STRAY ? ZERO : POINTER;
+        ret->target[i] = hx_edge_target(graph->edge[e]);
+    }
+    for (size_t i = 0; i < ret->n; i++) {
+        const bool on = i && ret->kind[i - 1] == TEXT && ret->word[i - 1] >> 56;
+        if (ret->kind[i] == KINDS)
+            ret->kind[i] = on && ends_text(ret->word[i]) ? TEXT : kind_of(shapes, ret->word[i]);
+    }
+    return true;
+}
+
+/* How many letters a block begins with, if a null byte, or at least 63 others, follow; else 0. */
+static size_t count_letters(const struct words *words)
+{
+    const char *s = (const char *)words->word;
+    size_t bytes = words->n * HX_WORD < 64 ? words->n * HX_WORD : 64, n = 0;
+    while (n < bytes && s[n]) {
+        uint32_t c;
+        size_t length = hx_utf8_char(s + n, bytes - n, &c);
+        if (!length && bytes - n < 4 && n > 16) /* it is cut */
+            break;
+        if (!length || (c < 0x80 && !is_letter((uint8_t)c)) || c == 0x7f)
+            return 0;
+        n += length;
+    }
+    return n;
+}
+
+/* --- one block ---------------------------------------------------------------------------- */
+
+struct look {
+    enum content content;
+    size_t letters; /* a struct that begins with so many */
+    uint8_t stride;
+    uint8_t item[STRIDES];
+    struct words words; /* the first ones; n 0: not there */
+};
+
+/* Words of a large block, from each of its quarters. */
+struct census {
+    uint32_t at[4 * WINDOW]; /* which word */
+    uint8_t kind[4 * WINDOW];
+    uint32_t n;
+};
+
+static size_t begin_of_quarter(size_t words, size_t quarter, size_t stride)
+{
+    return words / 4 * quarter / stride * stride;
+}
+
+static void take_census(const struct shapes *shapes, hx_obj object, size_t *span,
+                        struct census *census)
+{
+    const size_t has = used_bytes(shapes->graph, object) / HX_WORD;
+    census->n = 0;
+    for (size_t quarter = 0; quarter < 4; quarter++) {
+        struct words words;
+        size_t from = begin_of_quarter(has, quarter, 1);
+        if (!look_at(shapes, object, from, WINDOW, span, &words))
+            continue;
+        for (size_t i = 0; i < words.n && i < has / 4; i++) {
+            census->at[census->n] = (uint32_t)(from + i);
+            census->kind[census->n++] = words.kind[i];
+        }
+    }
+}
+
+/* What most words have, of those that are not null: *fit of *all. All values are one kind. */
+static enum kind find_item(const uint32_t count[KINDS], uint32_t *fit, uint32_t *all)
+{
+    const uint32_t values = count[INT] + count[BYTES];
+    enum kind best = !values ? ZERO : count[INT] >= count[BYTES] ? INT : BYTES;
+    uint32_t most = values;
+    *all += values;
+    for (unsigned kind = POINTER; kind < KINDS; kind++) {
+        if (kind == INT || kind == BYTES)
+            continue;
+        *all += count[kind];
+        if (count[kind] > most) {
+            most = count[kind];
+            best = (enum kind)kind;
+        }
+    }
+    *fit += most;
+    return best;
+}
+
+static void look_for_array(const struct shapes *shapes, hx_obj object, size_t *span,
+                           struct look *look)
+{
+    struct census census;
+    take_census(shapes, object, span, &census);
+    for (size_t stride = 1; census.n && stride <= STRIDES; stride++) {
+        uint32_t fit = 0, all = 0, count[STRIDES][KINDS] = {{0}};
+        for (size_t i = 0; i < census.n; i++)
+            count[census.at[i] % stride][census.kind[i]]++;
+        for (size_t at = 0; at < stride; at++)
+            look->item[at] = (uint8_t)find_item(count[at], &fit, &all);
+        if (all && (all < 4 || !at_least(fit, all, PATTERN)))
+            continue;
+        look->content = !all ? ZEROS : stride == 1 && look->item[0] == TEXT ? STRING : ARRAY;
+        look->stride = (uint8_t)stride;
+        return;
+    }
+}
+
+static void look_whole(const struct shapes *shapes, hx_obj object, const struct group *group,
+                       size_t *span, struct look *ret)
+{
+    const struct hx_graph *graph = shapes->graph;
+    ret->content = STRUCT;
+    ret->letters = 0;
+    if (!look_at(shapes, object, 0, WORDS, span, &ret->words))
+        ret->words.n = 0;
+    if (graph->size[object] >= LARGE)
+        look_for_array(shapes, object, span, ret);
+    if (ret->content != STRUCT || !ret->words.n || ret->words.kind[0] == POINTER)
+        return;
+    ret->letters = count_letters(&ret->words);
+    if (ret->letters >= (group->letters_too ? 1 : 4) && !group->no_text)
+        ret->content = STRING;
+}
+
+static uint32_t type_of(const struct hx_graph *graph, hx_obj object)
+{
+    return graph->type ? graph->type[object] : HX_NO_TYPE;
+}
+
+static struct key variant_key(const struct shapes *shapes, hx_obj object, const struct group *group,
+                              const struct look *look)
+{
+    struct key key = {hx_hash(look->content + 1, type_of(shapes->graph, object)), 0};
+    if (look->content == ARRAY)
+        for (size_t i = 0; i < look->stride; i++)
+            key.base = hx_hash(key.base + 1, look->item[i]);
+    if (look->content != STRUCT)
+        return key;
+    const struct words *words = &look->words;
+    size_t at = 0;
+    while (at < words->n && at < HEAD && words->kind[at] != GLOBAL && words->kind[at] != CODE)
+        at++;
+    if (at < words->n && at < HEAD)
+        key.base = hx_hash(key.base + 1 + at, words->word[at]);
+    for (size_t i = 0; i < words->n && i < WORDS; i++)
+        if (group->mixed >> i & 1 && words->kind[i] != ZERO)
+            key.marks |= (words->kind[i] == POINTER ? UINT64_C(1) : UINT64_C(2)) << 2 * i;
+    return key;
+}
+
+static uint64_t marked(uint64_t marks)
+{
+    return (marks | marks >> 1) & UINT64_C(0x5555555555555555);
+}
+
+/* Do less than a quarter of the words say otherwise? */
+static bool are_alike(struct key a, struct key b, uint64_t size)
+{
+    const uint64_t differ = marked(a.marks ^ b.marks) & marked(a.marks) & marked(b.marks);
+    const unsigned words = size / HX_WORD < WORDS ? (unsigned)(size / HX_WORD) : WORDS;
+    return a.base == b.base && (unsigned)__builtin_popcountll(differ) * 4 < (words ? words : 1);
+}
+
+/* What one of them has null is told by the other. */
+static uint64_t join_marks(uint64_t marks, uint64_t more)
+{
+    const uint64_t set = marked(marks);
+    return marks | (more & ~(set | set << 1));
+}
+
+/* --- shapes ------------------------------------------------------------------------------- */
+
+/* Sizes are told with so many digits; large ones that differ by less are alike. */
+static uint64_t told_size(uint64_t size, const char **unit)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    unsigned i = 0;
+    for (; i < 4 && size >= 10240; i++)
+        size = (size + 512) / 1024;
+    *unit = i == 0 && size == 1 ? "byte" : units[i];
+    return size;
+}
+
+static hx_error *add_shape(struct shapes *shapes, const struct shape *shape, uint16_t *ret)
+{
+    static const struct shape other = {.content = OTHER, .type = HX_NO_TYPE};
+    const size_t n = shapes->shapes.n;
+    if (n < SHAPES)
+        HX_NEED(hx_vec_push(&shapes->shapes, n + 1 < SHAPES ? *shape : other));
+    *ret = (uint16_t)(shapes->shapes.n - 1);
+    return NULL;
+}
+
+/* The shape of all blocks of a size and content. */
+static hx_error *find_plain(struct shapes *shapes, uint64_t size, const struct look *look,
+                            uint16_t *ret)
+{
+    const char *unit;
+    uint64_t key = hx_hash(1, told_size(size, &unit));
+    struct shape shape = {.size = size, .type = HX_NO_TYPE, .content = look->content};
+    key = hx_hash(key + (uint8_t)unit[0], look->content + 1);
+    if (look->content == ARRAY) {
+        shape.stride = look->stride;
+        memcpy(shape.item, look->item, sizeof shape.item);
+        for (size_t i = 0; i < look->stride; i++)
+            key = hx_hash(key + 1, look->item[i]);
+    }
+    uint32_t *number;
+    HX_TRY(hx_pairs_at(&shapes->plain, key, &number));
+    if (*number == HX_NO_PAIR) {
+        uint16_t added;
+        HX_TRY(add_shape(shapes, &shape, &added));
+        *number = added;
+    }
+    *ret = (uint16_t)*number;
+    return NULL;
+}
+
+/* --- variants ----------------------------------------------------------------------------- */
+
+struct candidate {
+    struct key key;
+    uint32_t objects, example; /* in the group's sample */
+};
+
+static int more_frequent(const void *a, const void *b)
+{
+    const struct candidate *x = a, *y = b;
+    if (x->objects != y->objects)
+        return x->objects > y->objects ? -1 : 1;
+    return (x->example > y->example) - (x->example < y->example);
+}
+
+/* What the sample says of the group as a whole. */
+static void survey(struct group *group, const struct look *look)
+{
+    uint32_t texts = 0, letters = 0, structs = 0;
+    struct {
+        uint32_t pointer, value, behind_text;
+    } word[WORDS] = {{0}};
+    for (size_t s = 0; s < group->samples; s++) {
+        const bool text = look[s].content == STRING;
+        texts += text;
+        letters += look[s].letters > 0 && look[s].letters < 4;
+        structs += look[s].content == STRUCT;
+        for (size_t i = 0; i < look[s].words.n && (text || look[s].content == STRUCT); i++) {
+            const uint8_t kind = look[s].words.kind[i];
+            word[i].behind_text += text && kind == POINTER;
+            word[i].pointer += !text && kind == POINTER;
+            word[i].value += !text && kind > POINTER;
+        }
+    }
+    group->letters_too |= letters && texts >= 2 * letters;
+    group->mixed = 0;
+    for (size_t i = 0; i < WORDS; i++) {
+        group->no_text |= word[i].behind_text && at_least(word[i].behind_text, texts, 50);
+        if (structs >= ALIKE && at_least(word[i].pointer, structs, MIXED) &&
+            at_least(word[i].value, structs, MIXED))
+            group->mixed |= UINT32_C(1) << i;
+    }
+}
+
+static void look_at_sample(const struct shapes *shapes, struct group *group, struct look *look)
+{
+    size_t span = 0;
+    for (unsigned again = 0; again < 2; again++) { /* with what the first survey found */
+        for (size_t s = 0; s < group->samples; s++)
+            look_whole(shapes, shapes->sample[group->first_sample + s], group, &span, &look[s]);
+        survey(group, look);
+        if (!group->letters_too && !group->no_text)
+            break;
+    }
+}
+
+/* Counts the variants of a sample; the most frequent first. */
+static hx_error *find_candidates(const struct shapes *shapes, const struct group *group,
+                                 const struct look *look, struct candidate *candidate, size_t *ret)
+{
+    HX_CLEANUP(hx_pairs_free) struct hx_pairs by_key = {0};
+    size_t n = 0;
+    for (uint32_t s = 0; s < group->samples; s++) {
+        uint32_t *number;
+        const hx_obj object = shapes->sample[group->first_sample + s];
+        struct key key = variant_key(shapes, object, group, &look[s]);
+        HX_TRY(hx_pairs_at(&by_key, hx_hash(key.base, key.marks), &number));
+        if (*number == HX_NO_PAIR) {
+            *number = (uint32_t)n;
+            candidate[n++] = (struct candidate){.key = key, .example = s};
+        }
+        candidate[*number].objects++;
+    }
+    qsort(candidate, n, sizeof *candidate, more_frequent);
+    *ret = n;
+    return NULL;
+}
+
+/* Puts those together that are alike; returns how many are left. */
+static size_t merge_candidates(struct candidate *candidate, size_t n, uint64_t size)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+        while (k < left && !are_alike(candidate[k].key, candidate[i].key, size))
+            k++;
+        if (k < left) {
+            uint64_t *marks = &candidate[k].key.marks;
+            *marks = join_marks(*marks, candidate[i].key.marks);
+            candidate[k].objects += candidate[i].objects;
+        } else if (left < TRIED) {
+            candidate[left++] = candidate[i];
+        }
+    }
+    qsort(candidate, left, sizeof *candidate, more_frequent);
+    return left;
+}
+
+static hx_error *add_variant(struct shapes *shapes, const struct group *group,
+                             const struct look *look, const struct candidate *of)
+{
+    const struct hx_graph *graph = shapes->graph;
+    hx_obj example = shapes->sample[group->first_sample + of->example];
+    struct variant variant = {.key = of->key};
+    struct shape shape = {.size = graph->size[example],
+                          .type = type_of(graph, example),
+                          .content = STRUCT,
+                          .has_fields = true};
+    if (look[of->example].content == STRUCT)
+        HX_TRY(add_shape(shapes, &shape, &variant.shape));
+    else
+        HX_TRY(find_plain(shapes, shape.size, &look[of->example], &variant.shape));
+    HX_NEED(hx_vec_push(&shapes->variants, variant));
+    return NULL;
+}
+
+static hx_error *add_variants(struct shapes *shapes, struct group *group, const struct look *look,
+                              const struct candidate *candidate, size_t n)
+{
+    const uint64_t size = shapes->graph->size[shapes->sample[group->first_sample]];
+    const struct look none = {.content = STRUCT};
+    uint32_t covered = 0;
+    group->first_variant = (uint32_t)shapes->variants.n;
+    for (size_t i = 0; i < n && group->variants < KEPT; i++) {
+        const struct candidate *of = &candidate[i];
+        const bool is_struct = look[of->example].content == STRUCT;
+        if (is_struct && (of->objects < ALIKE || !at_least(of->objects, group->samples, 2)))
+            continue;
+        HX_TRY(add_variant(shapes, group, look, of));
+        covered += of->objects;
+        group->variants++;
+    }
+    group->uniform = n == 1 && group->variants == 1;
+    const struct shape rest = {
+        .size = size, .type = HX_NO_TYPE, .content = STRUCT, .has_fields = true};
+    if (group->samples - covered >= ALIKE)
+        return add_shape(shapes, &rest, &group->rest);
+    return find_plain(shapes, size, &none, &group->rest);
+}
+
+static hx_error *find_variants(struct shapes *shapes, struct group *group, struct look *look,
+                               struct candidate *candidate)
+{
+    size_t n;
+    look_at_sample(shapes, group, look);
+    HX_TRY(find_candidates(shapes, group, look, candidate, &n));
+    n = merge_candidates(candidate, n, shapes->graph->size[shapes->sample[group->first_sample]]);
+    return add_variants(shapes, group, look, candidate, n);
+}
+
+/* --- each block --------------------------------------------------------------------------- */
+
+static uint16_t shape_of(const struct shapes *shapes, hx_obj object, size_t *span)
+{
+    const struct group *group = &shapes->group[shapes->group_of[object]];
+    const struct variant *variant = shapes->variants.v + group->first_variant;
+    if (!group->variants)
+        return group->rest;
+    if (group->uniform)
+        return variant->shape;
+    struct look look;
+    look_whole(shapes, object, group, span, &look);
+    struct key key = variant_key(shapes, object, group, &look);
+    for (uint32_t i = 0; i < group->variants; i++)
+        if (are_alike(variant[i].key, key, shapes->graph->size[object]))
+            return variant[i].shape;
+    return group->rest;
+}
+
+static void give_shapes(void *context, unsigned worker, hx_obj from, hx_obj to)
+{
+    (void)worker;
+    struct shapes *shapes = context;
+    size_t span = 0;
+    for (hx_obj i = from; i < to; i++)
+        shapes->graph->shape[i] = shape_of(shapes, i, &span);
+}
+
+/* Every so many of a group's blocks, in order of address. */
+static hx_error *take_sample(struct shapes *shapes, uint32_t groups)
+{
+    const hx_obj n = shapes->graph->n;
+    for (hx_obj i = 0; i < n; i++)
+        shapes->group[shapes->group_of[i]].objects++;
+    for (uint32_t g = 0; g < groups; g++) {
+        struct group *group = &shapes->group[g];
+        group->first_sample = shapes->n_samples;
+        shapes->n_samples += group->objects < SAMPLE ? group->objects : SAMPLE;
+    }
+    shapes->sample = calloc((size_t)shapes->n_samples + 1, sizeof *shapes->sample);
+    HX_FREE uint32_t *seen = calloc((size_t)groups + 1, sizeof *seen);
+    HX_NEED(shapes->sample && seen);
+    for (hx_obj i = 0; i < n; i++) {
+        struct group *group = &shapes->group[shapes->group_of[i]];
+        const uint32_t step = (group->objects + SAMPLE - 1) / SAMPLE;
+        if (seen[shapes->group_of[i]]++ % step == 0)
+            shapes->sample[group->first_sample + group->samples++] = i;
+    }
+    return NULL;
+}
+
+static hx_error *find_shapes(struct shapes *shapes, uint32_t groups)
+{
+    HX_FREE struct look *look = calloc(SAMPLE, sizeof *look);
+    HX_FREE struct candidate *candidate = calloc(SAMPLE, sizeof *candidate);
+    HX_NEED(look && candidate);
+    for (uint32_t g = 0; g < groups; g++) {
+        if (hx_progress_cancelled(shapes->judge->progress))
+            return hx_error_cancelled("words");
+        if (shapes->group[g].objects)
+            HX_TRY(find_variants(shapes, &shapes->group[g], look, candidate));
+    }
+    return hx_judge_objects(shapes->judge, give_shapes, shapes);
+}
+
+/* The sample in order of shape. */
+static hx_error *sort_sample(struct shapes *shapes, uint32_t groups)
+{
+    const uint16_t *shape_of_object = shapes->graph->shape;
+    HX_FREE hx_obj *by_group = shapes->sample;
+    uint32_t at = 0, n = 0;
+    shapes->sample = calloc((size_t)shapes->n_samples + 1, sizeof *shapes->sample);
+    HX_NEED(shapes->sample);
+    for (uint32_t g = 0; g < groups; g++) /* a group may have fewer than there was room for */
+        for (uint32_t i = 0; i < shapes->group[g].samples; i++)
+            by_group[n++] = by_group[shapes->group[g].first_sample + i];
+    for (uint32_t i = 0; i < n; i++)
+        shapes->shapes.v[shape_of_object[by_group[i]]].n++;
+    for (size_t i = 0; i < shapes->shapes.n; i++) {
+        shapes->shapes.v[i].first = at;
+        at += shapes->shapes.v[i].n;
+        shapes->shapes.v[i].n = 0;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct shape *shape = &shapes->shapes.v[shape_of_object[by_group[i]]];
+        shapes->sample[shape->first + shape->n++] = by_group[i];
+    }
+    return NULL;
+}
+
+/* --- nouns -------------------------------------------------------------------------------- */
+
+enum noun_kind { NO_NOUN, SELF, A_TEXT, AN_ARRAY, A_TYPE, A_SIZE };
+
+/* What a pointer leads to. */
+static uint64_t noun_of(const struct shapes *shapes, hx_obj target, const struct shape *self)
+{
+    const struct hx_graph *graph = shapes->graph;
+    const struct shape *shape = &shapes->shapes.v[graph->shape[target]];
+    if (shape == self)
+        return hx_pair_key(SELF, 0);
+    if (shape->content == STRING)
+        return hx_pair_key(A_TEXT, 0);
+    if (type_of(graph, target) != HX_NO_TYPE)
+        return hx_pair_key(A_TYPE, graph->type[target]);
+    if (shape->content == ARRAY)
+        return hx_pair_key(AN_ARRAY, 0);
+    uint64_t size = graph->size[target];
+    return hx_pair_key(A_SIZE, size < UINT32_MAX ? (uint32_t)size : UINT32_MAX);
+}
+
+static void put_name(struct hx_text *text, const char *name)
+{
+    size_t n = strlen(name);
+    if (n > NAME) {
+        n = NAME - 3;
+        while (n && ((uint8_t)name[n] & 0xc0) == 0x80)
+            n--;
+        hx_text_putn(text, name, n);
+        hx_text_puts(text, "...");
+        return;
+    }
+    hx_text_puts(text, name);
+}
+
+static void put_size(struct hx_text *text, uint64_t size)
+{
+    const char *unit;
+    uint64_t told = told_size(size, &unit);
+    hx_text_putf(text, "%llu %s", (unsigned long long)told, unit);
+}
+
+static void put_noun(const struct shapes *shapes, struct hx_text *text, uint64_t noun)
+{
+    hx_text_puts(text, noun ? "-> " : "->");
+    switch ((enum noun_kind)(noun >> 32)) {
+    case NO_NOUN:
+        break;
+    case SELF:
+        hx_text_puts(text, "self");
+        break;
+    case A_TEXT:
+        hx_text_puts(text, "text");
+        break;
+    case AN_ARRAY:
+        hx_text_puts(text, "array");
+        break;
+    case A_TYPE:
+        put_name(text, shapes->judge->snapshot->types.v[(uint32_t)noun].name);
+        break;
+    case A_SIZE:
+        put_size(text, (uint32_t)noun);
+        break;
+    }
+}
+
+/* The majority of what is said of one after the other, by Boyer and Moore's vote; then counted. */
+struct majority {
+    uint64_t candidate;
+    int32_t votes;
+    uint32_t n, agree;
+};
+
+static void vote(struct majority *majority, uint64_t value, bool count)
+{
+    if (count) {
+        majority->n++;
+        majority->agree += value == majority->candidate;
+        return;
+    }
+    if (!majority->votes)
+        majority->candidate = value;
+    majority->votes += majority->candidate == value ? 1 : -1;
+}
+
+/* --- what words hold ---------------------------------------------------------------------- */
+
+/* Of a word of a shape. */
+struct field {
+    uint32_t count[KINDS];
+    uint32_t n;
+    struct majority noun, place; /* what pointers lead to; addresses in modules */
+};
+
+static void count_member(const struct shapes *shapes, hx_obj object, const struct shape *self,
+                         size_t from, size_t n, bool count, size_t *span, struct field *field,
+                         size_t period)
+{
+    struct words words;
+    if (!look_at(shapes, object, from, n, span, &words))
+        return;
+    for (size_t i = 0; i < words.n; i++) {
+        struct field *of = &field[i % period];
+        const uint8_t kind = words.kind[i];
+        of->n += count;
+        of->count[kind] += count;
+        if (kind == POINTER)
+            vote(&of->noun, noun_of(shapes, words.target[i], self), count);
+        if (kind == GLOBAL || kind == CODE)
+            vote(&of->place, words.word[i], count);
+    }
+}
+
+static uint64_t load_bias(const struct hx_snapshot *snapshot, const struct hx_mapping *module)
+{
+    uint64_t bias = module->start;
+    for (size_t i = (size_t)(module - snapshot->mapping) + 1; i-- > 0;) {
+        const struct hx_mapping *mapping = &snapshot->mapping[i];
+        if (mapping->inode != module->inode || mapping->dev != module->dev)
+            break;
+        bias = mapping->start;
+    }
+    return bias;
+}
+
+/* The variable at an address; NULL: there is none that has a name. */
+static const char *variable_at(const struct shapes *shapes, uint64_t address)
+{
+    const struct hx_root *root = shapes->judge->snapshot->roots.v;
+    size_t i = HX_LOWER_BOUND(shapes->n_roots, k, root[k].address < address);
+    if (i == shapes->n_roots || root[i].address != address || root[i].kind != HX_ROOT_GLOBAL ||
+        hx_root_is_nameless(&root[i]))
+        return NULL;
+    return root[i].name;
+}
+
+static void put_place(const struct shapes *shapes, struct hx_text *text, uint64_t address,
+                      bool first)
+{
+    const struct hx_mapping *module = find_module(shapes, address);
+    const char *name = variable_at(shapes, address);
+    if (name) {
+        hx_text_puts(text, "-> ");
+        put_name(text, name);
+    } else if (module) {
+        const char *slash = strrchr(module->path, '/');
+        const bool table = first && !(module->prot & (HX_PROT_W | HX_PROT_X));
+        hx_text_puts(text, table ? "vtable " : "-> ");
+        put_name(text, slash ? slash + 1 : module->path);
+        hx_text_putf(text, "+0x%llx",
+                     (unsigned long long)(address - load_bias(shapes->judge->snapshot, module)));
+    }
+}
+
+static bool is_most(uint32_t part, uint32_t whole)
+{
+    return at_least(part, whole, MOST);
+}
+
+/* What most members have there; `type`: of them all. */
+static void put_field(const struct shapes *shapes, struct hx_text *text, const struct field *field,
+                      uint32_t type, bool first)
+{
+    const uint32_t *count = field->count, set = field->n - count[ZERO];
+    const uint32_t values = count[INT] + count[BYTES];
+    if (!set || !at_least(set, field->n, SEEN)) {
+        hx_text_puts(text, "0");
+    } else if (is_most(count[POINTER], set)) {
+        const struct majority *noun = &field->noun;
+        put_noun(shapes, text, is_most(noun->agree, noun->n) ? noun->candidate : 0);
+    } else if (is_most(count[GLOBAL] + count[CODE], set)) {
+        const struct majority *place = &field->place;
+        if (first && type != HX_NO_TYPE)
+            put_name(text, shapes->judge->snapshot->types.v[type].name);
+        else if (at_least(place->agree, place->n, SAME))
+            put_place(shapes, text, place->candidate, first);
+        else
+            hx_text_puts(text, count[CODE] > count[GLOBAL] ? "-> code" : "-> global");
+    } else if (is_most(count[DOUBLE], set)) {
+        hx_text_puts(text, "double");
+    } else if (is_most(count[TEXT], set)) {
+        hx_text_puts(text, "text");
+    } else {
+        hx_text_puts(text, is_most(values + count[DOUBLE] + count[TEXT], set) ? "int" : "?");
+    }
+}
+
+/* --- labels ------------------------------------------------------------------------------- */
+
+/* "{-> self, 4 x int}" of fields; those of the same text are told once. */
+static void put_fields(const struct shapes *shapes, struct hx_text *text, const struct field *field,
+                       size_t n, bool more, uint32_t type)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text item = {0}, next = {0};
+    unsigned items = 0;
+    hx_text_putc(text, '{');
+    if (n)
+        put_field(shapes, &next, &field[0], type, true);
+    for (size_t i = 0, run; i < n; i += run) {
+        hx_text_clear(&item);
+        hx_text_puts(&item, hx_text_str(&next));
+        for (run = 1; i + run < n; run++) {
+            hx_text_clear(&next);
+            put_field(shapes, &next, &field[i + run], type, false);
+            if (strcmp(hx_text_str(&item), hx_text_str(&next)) != 0)
+                break;
+        }
+        if (items == ITEMS || (items && text->n + item.n + 8 > LABEL)) {
+            more = true;
+            break;
+        }
+        hx_text_puts(text, items++ ? ", " : "");
+        if (run > 1 && strcmp(hx_text_str(&item), "text") != 0)
+            hx_text_putf(text, "%zu x ", run);
+        hx_text_puts(text, hx_text_str(&item));
+        text->failed |= item.failed || next.failed;
+    }
+    hx_text_puts(text, more ? items ? ", ...}" : "...}" : "}");
+}
+
+static void put_struct(const struct shapes *shapes, struct hx_text *text, const struct shape *shape)
+{
+    struct field field[WORDS] = {{.n = 0}};
+    const size_t words = shape->size / HX_WORD;
+    size_t span = 0, n = 0;
+    for (unsigned count = 0; count < 2; count++)
+        for (uint32_t s = 0; s < shape->n; s++)
+            count_member(shapes, shapes->sample[shape->first + s], shape, 0, WORDS, count, &span,
+                         field, WORDS);
+    while (n < WORDS && n < words && field[n].n)
+        n++;
+    put_size(text, shape->size);
+    if (!n)
+        return;
+    hx_text_puts(text, ": ");
+    put_fields(shapes, text, field, n, n < words, shape->type);
+}
+
+static void put_array(const struct shapes *shapes, struct hx_text *text, const struct shape *shape)
+{
+    struct field field[STRIDES] = {{.n = 0}};
+    size_t span = 0;
+    for (unsigned count = 0; count < 2; count++)
+        for (uint32_t s = 0; s < shape->n; s++)
+            for (size_t quarter = 0; quarter < 4; quarter++) {
+                const hx_obj object = shapes->sample[shape->first + s];
+                size_t has = used_bytes(shapes->graph, object) / HX_WORD;
+                count_member(shapes, object, shape, begin_of_quarter(has, quarter, shape->stride),
+                             WINDOW, count, &span, field, shape->stride);
+            }
+    put_size(text, shape->size);
+    hx_text_puts(text, ": array of ");
+    if (shape->stride > 1)
+        hx_text_putc(text, '{');
+    for (size_t i = 0; i < shape->stride; i++) {
+        static const char *const words[KINDS] = {"0",      "->",    "text",      "int",
+                                                 "double", "bytes", "-> global", "-> code"};
+        const struct majority *noun = &field[i].noun;
+        hx_text_puts(text, i ? ", " : "");
+        if (shape->item[i] == POINTER && is_most(noun->agree, noun->n))
+            put_noun(shapes, text, noun->candidate);
+        else
+            hx_text_puts(text, words[shape->item[i]]);
+    }
+    if (shape->stride > 1)
+        hx_text_putc(text, '}');
+}
+
+/* glibc has 24, 40, 56, ... bytes for up to as many. */
+static void put_string(struct hx_text *text, uint64_t size)
+{
+    if (size < LARGE && size % 16 == 8)
+        hx_text_putf(text, "%u..", size <= 24 ? 1 : (unsigned)size - 15);
+    put_size(text, size);
+    hx_text_puts(text, " of text");
+}
+
+static void put_label(const struct shapes *shapes, struct hx_text *text, const struct shape *shape)
+{
+    switch (shape->content) {
+    case STRUCT:
+        if (shape->has_fields)
+            put_struct(shapes, text, shape);
+        else
+            put_size(text, shape->size);
+        break;
+    case STRING:
+        put_string(text, shape->size);
+        break;
+    case ARRAY:
+        put_array(shapes, text, shape);
+        break;
+    case ZEROS:
+        put_size(text, shape->size);
+        hx_text_puts(text, " of zeros");
+        break;
+    case OTHER:
+        hx_text_puts(text, "other sizes");
+        break;
+    }
+}
+
+/* Shapes of one label become one. */
+static hx_error *label_shapes(struct shapes *shapes)
+{
+    struct hx_snapshot *snapshot = shapes->judge->snapshot;
+    HX_CLEANUP(hx_pairs_free) struct hx_pairs by_label = {0};
+    HX_CLEANUP(hx_text_free) struct hx_text text = {0};
+    for (size_t i = 0; i < shapes->shapes.n; i++) {
+        uint32_t *number;
+        hx_text_clear(&text);
+        put_label(shapes, &text, &shapes->shapes.v[i]);
+        HX_NEED(!text.failed);
+        HX_TRY(hx_pairs_at(&by_label, hx_hash_bytes(text.s, text.n), &number));
+        if (*number == HX_NO_PAIR) {
+            *number = (uint32_t)snapshot->shapes.n;
+            HX_NEED(hx_vec_push(&snapshot->shapes, (struct hx_shape){strdup(text.s)}));
+            HX_NEED(snapshot->shapes.v[*number].label);
+        }
+        shapes->shapes.v[i].final = (uint16_t)*number;
+    }
+    return NULL;
+}
+
+static void give_final(void *context, unsigned worker, hx_obj from, hx_obj to)
+{
+    (void)worker;
+    struct shapes *shapes = context;
+    for (hx_obj i = from; i < to; i++)
+        shapes->graph->shape[i] = shapes->shapes.v[shapes->graph->shape[i]].final;
+}
+
+static hx_error *make_shapes(struct shapes *shapes, uint32_t groups)
+{
+    const struct hx_snapshot *snapshot = shapes->judge->snapshot;
+    shapes->n_roots = snapshot->roots.n;
+    while (shapes->n_roots && snapshot->roots.v[shapes->n_roots - 1].kind == HX_ROOT_NAMED)
+        shapes->n_roots--;
+    shapes->group = calloc((size_t)groups + 1, sizeof *shapes->group);
+    HX_NEED(shapes->group);
+    HX_TRY(hx_big_array(shapes->graph->shape, shapes->graph->n));
+    HX_TRY(take_sample(shapes, groups));
+    HX_TRY(find_shapes(shapes, groups));
+    HX_TRY(sort_sample(shapes, groups));
+    HX_TRY(label_shapes(shapes));
+    return hx_judge_objects(shapes->judge, give_final, shapes);
+}
+
+hx_error *hx_shapes_make(const struct hx_judge *judge, const uint32_t *group_of, uint32_t groups)
+{
+    struct shapes shapes = {.judge = judge, .graph = judge->graph, .group_of = group_of};
+    hx_error *err = make_shapes(&shapes, groups);
+    free(shapes.group);
+    free(shapes.sample);
+    hx_vec_free(&shapes.shapes);
+    hx_vec_free(&shapes.variants);
+    hx_pairs_free(&shapes.plain);
+    return err;
+}
