@@ -64,17 +64,20 @@ static struct hx_value int_value(uint64_t value)
     return (struct hx_value){.type = HX_VALUE_INT, .i = (int64_t)value};
 }
 
-static struct hx_value type_value(const struct hx_snapshot *snapshot, hx_obj object)
+/* People read the shape of what has no type; programs read NULL. */
+static struct hx_value type_value(const struct hx_snapshot *snapshot, hx_obj object,
+                                  enum hx_format format)
 {
-    uint32_t type = snapshot->graph.type ? snapshot->graph.type[object] : HX_NO_TYPE;
-    if (type >= snapshot->types.n)
+    const uint32_t type = snapshot->graph.type ? snapshot->graph.type[object] : HX_NO_TYPE;
+    const bool known = format == HX_FORMAT_TEXT || type < snapshot->types.n;
+    const char *name = known ? hx_snapshot_name_of(snapshot, object) : NULL;
+    if (!name)
         return (struct hx_value){.type = HX_VALUE_NULL};
-    const char *name = snapshot->types.v[type].name;
     return (struct hx_value){.type = HX_VALUE_TEXT, .text = name, .text_bytes = strlen(name)};
 }
 
 static hx_error *add_step(hx_rows *rows, const struct hx_snapshot *snapshot, size_t chain,
-                          size_t number, const struct hx_step *step)
+                          size_t number, const struct hx_step *step, enum hx_format format)
 {
     const struct hx_graph *graph = &snapshot->graph;
     const char *kind = hx_edge_kind_name((enum hx_edge_kind)step->kind);
@@ -88,20 +91,21 @@ static hx_error *add_step(hx_rows *rows, const struct hx_snapshot *snapshot, siz
         int_value(step->offset),
         {.type = HX_VALUE_TEXT, .text = kind, .text_bytes = strlen(kind)},
         int_value(graph->size[step->target]),
-        type_value(snapshot, step->target),
+        type_value(snapshot, step->target, format),
     };
     return hx_rows_add(rows, values);
 }
 
 static hx_error *make_rows(const struct hx_snapshot *snapshot, const struct hx_chains *chains,
-                           hx_rows **ret)
+                           enum hx_format format, hx_rows **ret)
 {
     static const char *const names[] = {"chain",  "step", "root_id", "source", "target",
                                         "offset", "kind", "bytes",   "type"};
     HX_TRY(hx_rows_create(names, sizeof names / sizeof *names, ret));
     for (size_t i = 0; i < chains->n; i++)
         for (size_t j = 0; j < chains->chain[i].n; j++) {
-            hx_error *err = add_step(*ret, snapshot, i + 1, j + 1, &chains->chain[i].step[j]);
+            hx_error *err =
+                add_step(*ret, snapshot, i + 1, j + 1, &chains->chain[i].step[j], format);
             if (err) {
                 hx_rows_end(hx_steal(*ret));
                 return err;
@@ -181,7 +185,7 @@ static hx_error *print_chains(const struct hx_args *args, struct hx_console *con
                               const struct hx_snapshot *snapshot, const struct hx_chains *chains)
 {
     hx_rows *rows = NULL;
-    HX_TRY(make_rows(snapshot, chains, &rows));
+    HX_TRY(make_rows(snapshot, chains, args->format, &rows));
     hx_error *err = hx_rows_print(rows, args->format, stdout);
     hx_rows_end(rows);
     HX_TRY(err);

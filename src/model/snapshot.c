@@ -166,3 +166,30 @@ void hx_snapshot_lose(struct hx_snapshot *snapshot, const char *what, uint64_t c
         snapshot->complete = false; /* no memory to count it: at least that is said */
     }
 }
+
+size_t hx_snapshot_names(const struct hx_snapshot *snapshot)
+{
+    return snapshot->types.n + snapshot->shapes.n;
+}
+
+const char *hx_snapshot_name(const struct hx_snapshot *snapshot, size_t number)
+{
+    const size_t types = snapshot->types.n;
+    if (number < types)
+        return snapshot->types.v[number].name;
+    return number < hx_snapshot_names(snapshot) ? snapshot->shapes.v[number - types].label : NULL;
+}
+
+size_t hx_snapshot_number_of(const struct hx_snapshot *snapshot, hx_obj object)
+{
+    const struct hx_graph *graph = &snapshot->graph;
+    const size_t types = snapshot->types.n, shapes = snapshot->shapes.n;
+    if (graph->type && graph->type[object] < types)
+        return graph->type[object];
+    return types + (graph->shape && graph->shape[object] < shapes ? graph->shape[object] : shapes);
+}
+
+const char *hx_snapshot_name_of(const struct hx_snapshot *snapshot, hx_obj object)
+{
+    return hx_snapshot_name(snapshot, hx_snapshot_number_of(snapshot, object));
+}

@@ -196,6 +196,13 @@ void hx_snapshot_destroy(struct hx_snapshot *snapshot);
  * where they end. Binary search. */
 size_t hx_snapshot_root_edges(const struct hx_snapshot *snapshot, uint64_t root);
 
+/* What objects are called: by their types, else by their shapes. Names are numbered from 0 to
+ * hx_snapshot_names() - 1; that number itself: neither is known, NULL. */
+size_t hx_snapshot_names(const struct hx_snapshot *snapshot);
+const char *hx_snapshot_name(const struct hx_snapshot *snapshot, size_t number);
+size_t hx_snapshot_number_of(const struct hx_snapshot *snapshot, hx_obj object);
+const char *hx_snapshot_name_of(const struct hx_snapshot *snapshot, hx_obj object);
+
 /* Appends a sentence to notes (printf); "partial" also clears `complete`. */
 void hx_snapshot_note(struct hx_snapshot *snapshot, bool partial, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -70,11 +70,11 @@ def compare_allocations(path, number, found):
 
 
 def compare_classes(path, folder):
-    """By type, objects of one type are one class in DevTools, lost ones one of their own."""
+    """Objects of one type or shape are one class in DevTools, lost ones one of their own."""
     file = os.path.join(folder, "types.heapsnapshot")
     run("export", path, "heapsnapshot", "--by", "type", "-o", file)
     number = Stored(path).snapshots[-1]
-    want = rows(path, "select type, state in ('definite', 'indirect') as lost, count(*) as n from"
+    want = rows(path, "select coalesce(type, shape), state in ('definite', 'indirect') as lost, count(*) as n from"
                       f" objects where snapshot = {number} group by 1, 2 order by 3")
     read("devtools", [file], folder)
     classes = collections.Counter()

@@ -68,8 +68,7 @@ static void draw_object(struct hx_sink *sink, const struct hx_snapshot *snapshot
                         bool main)
 {
     const struct hx_graph *graph = &snapshot->graph;
-    uint32_t type = graph->type ? graph->type[object] : HX_NO_TYPE;
-    const char *name = type < snapshot->types.n ? snapshot->types.v[type].name : NULL;
+    const char *name = hx_snapshot_name_of(snapshot, object);
     HX_CLEANUP(hx_text_free) struct hx_text label = {0};
     char id[32], human[HX_HUMAN];
     snprintf(id, sizeof id, "0x%" PRIx64, graph->addr[object]);

@@ -1,6 +1,6 @@
-/* dot_types.c - which types refer to which: the largest types and the references between them,
- * counted. The whole graph is in memory, as for chains: looking for the targets of edges one by one
- * would take several times as long. */
+/* dot_types.c - which types refer to which: the largest types, or shapes of what has none, and the
+ * references between them, counted. The whole graph is in memory, as for chains: looking for the
+ * targets of edges one by one would take several times as long. */
 #include "export/graph/dot.h"
 
 #include "base/cleanup.h"
@@ -12,7 +12,7 @@
 
 enum {
     TYPES = 40,         /* with a node of their own, the largest */
-    UNKNOWN = TYPES,    /* objects whose type is not known */
+    UNKNOWN = TYPES,    /* objects of which neither type nor shape is known */
     OTHERS = TYPES + 1, /* of all other types */
     NODES = TYPES + 2,
     EDGES = 160,
@@ -21,7 +21,7 @@ enum {
 
 struct sum {
     uint64_t bytes, objects;
-    uint32_t type;
+    uint32_t type; /* number of its name */
 };
 
 struct types {
@@ -64,7 +64,7 @@ static hx_error *choose_types(struct types *types)
 {
     const struct hx_snapshot *snapshot = types->snapshot;
     const struct hx_graph *graph = &snapshot->graph;
-    size_t n = snapshot->types.n;
+    const size_t n = hx_snapshot_names(snapshot);
     HX_FREE struct sum *sums = calloc(n + 1, sizeof *sums);
     types->node_of = calloc(n + 1, sizeof *types->node_of);
     HX_NEED(sums && types->node_of);
@@ -72,7 +72,7 @@ static hx_error *choose_types(struct types *types)
         sums[i].type = (uint32_t)i;
     for (hx_obj i = 0; i < graph->n; i++) {
         struct sum one = {.bytes = graph->size[i], .objects = 1};
-        uint32_t type = graph->type[i];
+        const size_t type = hx_snapshot_number_of(snapshot, i);
         add_sum(type < n ? &sums[type] : &types->node[UNKNOWN], &one);
     }
     qsort(sums, n, sizeof *sums, compare_type_bytes);
@@ -88,8 +88,8 @@ static hx_error *choose_types(struct types *types)
 
 static size_t type_node(const struct types *types, hx_obj object)
 {
-    uint32_t type = types->snapshot->graph.type[object];
-    return type < types->snapshot->types.n ? types->node_of[type] : UNKNOWN;
+    const size_t name = hx_snapshot_number_of(types->snapshot, object);
+    return name < hx_snapshot_names(types->snapshot) ? types->node_of[name] : UNKNOWN;
 }
 
 static hx_error *count_edges(struct types *types)
@@ -116,7 +116,7 @@ static void draw_node(struct hx_sink *sink, const struct types *types, size_t i)
     const struct sum *sum = &types->node[i];
     char id[32], human[HX_HUMAN], count[HX_HUMAN];
     HX_CLEANUP(hx_text_free) struct hx_text label = {0};
-    const char *name = i < TYPES ? types->snapshot->types.v[sum->type].name : NULL;
+    const char *name = i < TYPES ? hx_snapshot_name(types->snapshot, sum->type) : NULL;
     snprintf(id, sizeof id, "type %zu", i);
     if (i == OTHERS)
         hx_dot_linef(&label, "%" PRIu64 " other types", types->other_types);
@@ -179,7 +179,7 @@ hx_error *hx_dot_types(const struct hx_export *export, struct hx_sink *sink)
     HX_NEED(types);
     types->export = export;
     HX_TRY(hx_store_load(export->store, export->snapshot, export->progress, &types->snapshot));
-    if (!types->snapshot->graph.n || !types->snapshot->graph.type)
+    if (!types->snapshot->graph.n || !(types->snapshot->graph.type || types->snapshot->graph.shape))
         return hx_export_absent(export, "type");
     HX_TRY(choose_types(types));
     HX_TRY(count_edges(types));

@@ -57,8 +57,7 @@ struct writer {
     const struct hx_export *export;
     struct hx_hs_out *out;
     const struct hx_snapshot *snapshot;
-    bool by_type; /* names that readers group by type */
-    char **type;  /* by type, the last one unknown: escaped, without quotes */
+    char **name; /* of objects, the last one unknown: escaped, without quotes */
     struct hx_hs_traces traces;
     HX_VEC(struct shown_root) roots;
     HX_VEC(struct large) larges;
@@ -71,9 +70,9 @@ struct writer {
 
 static void deinit_writer(struct writer *w)
 {
-    for (size_t i = 0; w->type && i <= w->snapshot->types.n; i++)
-        free(w->type[i]);
-    free(w->type);
+    for (size_t i = 0; w->name && i <= hx_snapshot_names(w->snapshot); i++)
+        free(w->name[i]);
+    free(w->name);
     hx_vec_free(&w->roots);
     hx_vec_free(&w->larges);
     hx_hs_traces_deinit(&w->traces);
@@ -176,28 +175,28 @@ static hx_error *number_nodes(struct writer *w)
     return NULL;
 }
 
-/* Names of types as parts of JSON strings. Readers take "<WORD 0xADDRESS>" for one of many <WORD>:
- * a blank inside the word would end it. */
-static hx_error *name_types(struct writer *w)
+/* Names of types and shapes as parts of JSON strings. Readers take "<WORD 0xADDRESS>" for one of
+ * many <WORD>: a blank inside the word would end it. */
+static hx_error *name_objects(struct writer *w)
 {
-    size_t n = w->snapshot->types.n;
-    w->type = calloc(n + 1, sizeof *w->type);
-    HX_NEED(w->type);
+    const size_t n = hx_snapshot_names(w->snapshot);
+    w->name = calloc(n + 1, sizeof *w->name);
+    HX_NEED(w->name);
     struct hx_text word = {0}, quoted = {0};
     bool failed = false;
     for (size_t i = 0; i <= n && !failed; i++) {
-        const char *name = i < n ? w->snapshot->types.v[i].name : "(unknown)";
+        const char *name = i < n ? hx_snapshot_name(w->snapshot, i) : "(unknown)";
         hx_text_clear(&word);
         hx_text_clear(&quoted);
         for (const char *at = name; *at; at++) {
-            if (w->by_type && *at == ' ')
+            if (*at == ' ')
                 hx_text_puts(&word, "\xc2\xa0");
             else
                 hx_text_putc(&word, *at);
         }
         hx_text_json(&quoted, hx_text_str(&word), word.n);
         failed =
-            word.failed || quoted.failed || !(w->type[i] = strndup(quoted.s + 1, quoted.n - 2));
+            word.failed || quoted.failed || !(w->name[i] = strndup(quoted.s + 1, quoted.n - 2));
     }
     hx_text_free(&word);
     hx_text_free(&quoted);
@@ -425,16 +424,14 @@ static bool is_unreachable(const struct hx_graph *g, hx_obj i)
 static void put_object_string(struct writer *w, hx_obj i)
 {
     const struct hx_graph *g = &w->snapshot->graph;
-    uint32_t type = g->type ? g->type[i] : HX_NO_TYPE;
     char address[32];
-    int n =
-        snprintf(address, sizeof address, " 0x%" PRIx64 "%s\"", g->addr[i], w->by_type ? ">" : "");
+    int n = snprintf(address, sizeof address, " 0x%" PRIx64 ">\"", g->addr[i]);
     hx_hs_puts(w->out, w->out->comma ? ",\n\"" : "\n\"");
     w->out->comma = true;
-    hx_hs_puts(w->out, w->by_type ? "<" : "");
+    hx_hs_puts(w->out, "<");
     if (is_unreachable(g, i))
-        hx_hs_puts(w->out, w->by_type ? "(unreachable)\xc2\xa0" : "(unreachable) ");
-    hx_hs_puts(w->out, w->type[type == HX_NO_TYPE ? w->snapshot->types.n : type]);
+        hx_hs_puts(w->out, "(unreachable)\xc2\xa0");
+    hx_hs_puts(w->out, w->name[hx_snapshot_number_of(w->snapshot, i)]);
     hx_hs_put(w->out, address, (size_t)n);
 }
 
@@ -488,7 +485,7 @@ static void tell_heapsnapshot_notes(const struct writer *w)
 static hx_error *write_graph_and_traces(struct writer *w)
 {
     HX_TRY(number_nodes(w));
-    HX_TRY(name_types(w));
+    HX_TRY(name_objects(w));
     put_snapshot_meta(w);
     HX_TRY(put_nodes(w));
     HX_TRY(put_edges(w));
@@ -523,7 +520,7 @@ static hx_error *write_heapsnapshot(const struct hx_export *export, struct hx_si
     out->comma = false;
     out->n = 0;
     HX_CLEANUP(deinit_writer)
-    struct writer w = {.export = export, .out = out, .snapshot = snapshot, .by_type = export->by};
+    struct writer w = {.export = export, .out = out, .snapshot = snapshot};
     if (snapshot->graph.site)
         HX_TRY(hx_hs_traces_load(export->store, export->snapshot, &w.traces));
     return write_graph_and_traces(&w);

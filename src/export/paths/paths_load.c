@@ -210,7 +210,7 @@ static hx_error *load_tree(struct loading *l, const char *view)
 struct placing {
     struct loading *l;
     const struct hx_snapshot *snapshot;
-    uint32_t *frame; /* of each type; the one behind them: not known */
+    uint32_t *frame; /* of each name of objects; the one behind them: not known */
     uint32_t *node;  /* of each object; NO_NODE: none yet */
     hx_obj *above;   /* dominators: of each object; HX_NO_OBJ: none */
     uint32_t *queue; /* scratch: objects */
@@ -231,10 +231,11 @@ static hx_error *init_placing(struct loading *l, const struct hx_snapshot *snaps
 {
     size_t n = snapshot->graph.n;
     *p = (struct placing){.l = l, .snapshot = snapshot, .lost = NO_NODE};
-    p->frame = calloc(snapshot->types.n + 1, sizeof *p->frame);
+    const size_t names = hx_snapshot_names(snapshot);
+    p->frame = calloc(names + 1, sizeof *p->frame);
     HX_NEED(p->frame);
-    for (size_t i = 0; i <= snapshot->types.n; i++) {
-        const char *name = i < snapshot->types.n ? snapshot->types.v[i].name : NULL;
+    for (size_t i = 0; i <= names; i++) {
+        const char *name = hx_snapshot_name(snapshot, i);
         HX_TRY(hx_paths_frame(l->paths, &(struct hx_frame_texts){.name = name}, &p->frame[i]));
     }
     HX_TRY(hx_big_array(p->node, n));
@@ -244,10 +245,9 @@ static hx_error *init_placing(struct loading *l, const struct hx_snapshot *snaps
     return NULL;
 }
 
-static uint32_t type_frame(const struct placing *p, hx_obj object)
+static uint32_t name_frame(const struct placing *p, hx_obj object)
 {
-    uint32_t type = p->snapshot->graph.type ? p->snapshot->graph.type[object] : HX_NO_TYPE;
-    return p->frame[type < p->snapshot->types.n ? type : p->snapshot->types.n];
+    return p->frame[hx_snapshot_number_of(p->snapshot, object)];
 }
 
 static hx_error *lost_node(struct placing *p, uint32_t *ret)
@@ -330,7 +330,7 @@ static hx_error *place_top(struct placing *p, const struct lone_roots *lone, uin
         set.type == HX_VALUE_INT ? HX_FIND_ID(lone->of.n, i, lone->of.v[i].set, set.i) : SIZE_MAX;
     uint32_t root;
     HX_TRY(hx_paths_child(p->l->paths, 0, at == SIZE_MAX ? several : lone->of.v[at].frame, &root));
-    return hx_paths_child(p->l->paths, root, type_frame(p, object), &p->node[object]);
+    return hx_paths_child(p->l->paths, root, name_frame(p, object), &p->node[object]);
 }
 
 /* How many of the sorted addresses are at most `address`. */
@@ -413,7 +413,7 @@ static hx_error *place_dominated(struct placing *p)
         }
         uint32_t node = p->node[object];
         while (n--) {
-            HX_TRY(hx_paths_step(p->l->paths, node, type_frame(p, p->queue[n]), &node));
+            HX_TRY(hx_paths_step(p->l->paths, node, name_frame(p, p->queue[n]), &node));
             p->node[p->queue[n]] = node;
         }
     }
@@ -471,7 +471,7 @@ static hx_error *place_from_roots(struct placing *p, size_t *n)
         }
         HX_TRY(hx_paths_child(p->l->paths, 0, frame, &root));
         HX_TRY(
-            hx_paths_child(p->l->paths, root, type_frame(p, edge->target), &p->node[edge->target]));
+            hx_paths_child(p->l->paths, root, name_frame(p, edge->target), &p->node[edge->target]));
         p->queue[(*n)++] = edge->target;
     }
     return NULL;
@@ -491,7 +491,7 @@ static hx_error *place_reached(struct placing *p, size_t n)
             if (p->node[target] != NO_NODE ||
                 !is_path_edge(p->snapshot, hx_edge_kind_of(graph->edge[e])))
                 continue;
-            HX_TRY(hx_paths_step(p->l->paths, node, type_frame(p, target), &p->node[target]));
+            HX_TRY(hx_paths_step(p->l->paths, node, name_frame(p, target), &p->node[target]));
             p->queue[n++] = target;
         }
     }

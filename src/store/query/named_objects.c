@@ -43,7 +43,7 @@ TEXT(object) =
     " THEN printf('0x%x', o.dominator) WHEN o.state IN ('definite', 'indirect')"
     " THEN 'none: it is lost' WHEN o.retained_bytes IS NULL"
     " THEN 'not worked out: :analyse' ELSE 'none: roots lead to it'"
-    " END, NULL, '', d.bytes, coalesce(d.state, ''), coalesce(d.type, ''),"
+    " END, NULL, '', d.bytes, coalesce(d.state, ''), coalesce(d.type, d.shape, ''),"
     " o.dominator, NULL, NULL, NULL, '', NULL FROM objects o LEFT JOIN objects d"
     " ON d.snapshot = o.snapshot AND d.address = o.dominator WHERE " SELF
     " UNION ALL SELECT 'root', r.name || CASE WHEN r.module <> ''"
@@ -52,12 +52,12 @@ TEXT(object) =
     " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
     " WHERE e.snapshot = $snapshot AND e.target = $address"
     " UNION ALL SELECT 'from', printf('0x%x', e.source), e.offset, e.kind, o.bytes,"
-    " o.state, o.type, e.source, NULL, NULL, NULL, " POINTS
+    " o.state, coalesce(o.type, o.shape), e.source, NULL, NULL, NULL, " POINTS
     ", e.rule FROM edges e LEFT JOIN objects o"
     " ON o.snapshot = e.snapshot AND o.address = e.source"
     " WHERE e.snapshot = $snapshot AND e.target = $address"
     " UNION ALL SELECT 'to', printf('0x%x', e.target), e.offset, e.kind, o.bytes,"
-    " o.state, o.type, e.target, NULL, NULL, NULL, " POINTS
+    " o.state, coalesce(o.type, o.shape), e.target, NULL, NULL, NULL, " POINTS
     ", e.rule FROM edges e LEFT JOIN objects o"
     " ON o.snapshot = e.snapshot AND o.address = e.target"
     " WHERE e.snapshot = $snapshot AND e.source = $address";
@@ -140,7 +140,8 @@ TEXT(edges_by_offset) = EDGE
 
 TEXT(root) = "SELECT e.address - r.address AS offset, e.address AS address, e.target AS target,"
              " e.kind AS kind, o.bytes AS bytes,"
-             " o.type AS type, o.state AS state, o.edges_out AS edges_out FROM root_edges e"
+             " coalesce(o.type, o.shape) AS type, o.state AS state,"
+             " o.edges_out AS edges_out FROM root_edges e"
              " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
              " LEFT JOIN objects o ON o.snapshot = e.snapshot AND o.address = e.target"
              " WHERE e.snapshot = $snapshot AND e.root_id = " ROOT;
@@ -174,7 +175,7 @@ TEXT(root_at) = "SELECT root_id, name FROM roots WHERE snapshot = $snapshot"
 
 #define LEVEL_FACTS                                                                                \
     " AS rows, s.all_bytes AS all_bytes,"                                                          \
-    " s.all_objects AS all_objects, s.own AS own, o.type AS type,"                                 \
+    " s.all_objects AS all_objects, s.own AS own, coalesce(o.type, o.shape) AS type,"              \
     " o.address AS address FROM s LEFT JOIN objects o ON"                                          \
     " o.snapshot = $snapshot AND o.address = $address"
 
@@ -187,7 +188,8 @@ TEXT(dominated) = LEVEL(
          " o.sure_retained_bytes, o.sure_retained_objects, NULL, NULL"
          ", 0 AS rest FROM s CROSS JOIN objects o WHERE s.large AND NOT s.brief"
          " AND o.snapshot = $snapshot AND o.dominator" DOMINATED_BY
-         " UNION ALL SELECT d.snapshot, d.address, d.bytes, NULL, d.type, NULL, NULL, NULL,"
+         " UNION ALL SELECT d.snapshot, d.address, d.bytes, NULL, d.type, (SELECT o.shape"
+         " FROM objects o WHERE o.snapshot = $snapshot AND o.address = d.address), NULL, NULL,"
          " NULL, NULL, NULL, NULL, d.parent, d.retained_bytes, d.retained_objects, "
          "d.sure_retained_bytes,"
          " d.sure_retained_objects, NULL, NULL, 0 FROM s CROSS JOIN d WHERE s.brief"
@@ -212,7 +214,8 @@ TEXT(largest_dominator) = "SELECT address, bytes FROM dominators WHERE snapshot 
                           " ORDER BY retained_bytes DESC, address LIMIT 1";
 
 #define RETAINED                                                                                   \
-    "SELECT address, type, bytes, retained_bytes, retained_objects FROM objects"                   \
+    "SELECT address, coalesce(type, shape) AS type, bytes, retained_bytes, retained_objects"       \
+    " FROM objects"                                                                                \
     " WHERE snapshot = $snapshot AND retained_bytes IS NOT NULL AND "
 TEXT(largest_dominated) = RETAINED "dominator{address: = $address~ IS NULL}"
                                    " ORDER BY retained_bytes DESC, address LIMIT $limit";

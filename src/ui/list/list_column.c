@@ -230,6 +230,11 @@ void hx_column_text(const struct hx_column *column, const struct hx_table *rows,
         return;
     if (column->marked)
         cell = hx_table_at(rows, row, column->marked);
+    if (column->as == HX_AS_TYPE && cell->type == HX_VALUE_NULL) { /* its shape, else */
+        static const struct hx_column shape = {.name = "shape", .as = HX_AS_TEXT};
+        hx_column_text(&shape, rows, row, facts, ascii, ret);
+        return;
+    }
     if (column->as == HX_AS_SWING)
         put_swing(column, cell, facts, ascii, ret);
     else if (cell->type == HX_VALUE_NULL)

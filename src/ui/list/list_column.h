@@ -8,7 +8,7 @@
 enum hx_as {
     HX_AS_TEXT,   /* as it is, escaped */
     HX_AS_CALLS,  /* the label of a stack, shortened (call_label.h); too long: its end is cut */
-    HX_AS_TYPE,   /* the name of a type, shortened (type_name.h) */
+    HX_AS_TYPE,   /* the name of a type, shortened (type_name.h); NULL: the row's column `shape` */
     HX_AS_NAMES,  /* names with ", " between, shortened; too long: the last ones are left out */
     HX_AS_NAME,   /* either of them; too long: the end of calls is cut */
     HX_AS_TREE,   /* the label of a node, indented by its depth (tree.h) */

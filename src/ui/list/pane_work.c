@@ -51,7 +51,8 @@ static hx_error *wanted_columns(const struct search *search, const hx_rows *rows
     HX_NEED(wanted);
     for (size_t i = 0; i < n; i++)
         for (const struct hx_column *column = search->columns; column->name; column++)
-            wanted[i] |= strcmp(column->name, hx_rows_name(rows, i)) == 0;
+            wanted[i] |= strcmp(column->name, hx_rows_name(rows, i)) == 0 ||
+                         (column->as == HX_AS_TYPE && strcmp("shape", hx_rows_name(rows, i)) == 0);
     *ret = wanted;
     return NULL;
 }

@@ -100,7 +100,7 @@ static hx_error *add_step(struct asking *asking, size_t number, const struct hx_
     const struct hx_snapshot *snapshot = asking->ui->graph;
     const struct hx_graph *graph = &snapshot->graph;
     const struct hx_step *step = &chain->step[i];
-    uint32_t type = graph->type ? graph->type[step->target] : HX_NO_TYPE;
+    const char *name = hx_snapshot_name_of(snapshot, step->target);
     struct hx_text text = {0};
     struct hx_cell *cell;
     HX_TRY(hx_table_add(&asking->rows, &cell));
@@ -117,9 +117,8 @@ static hx_error *add_step(struct asking *asking, size_t number, const struct hx_
             hx_cell_set_int(&cell[OFFSET], (int64_t)step->offset);
         hx_cell_set_int(&cell[BYTES], (int64_t)graph->size[step->target]);
         HX_TRY(hx_cell_set_text(&cell[KIND], kind, strlen(kind)));
-        if (type < snapshot->types.n)
-            HX_TRY(hx_cell_set_text(&cell[TYPE], snapshot->types.v[type].name,
-                                    strlen(snapshot->types.v[type].name)));
+        if (name)
+            HX_TRY(hx_cell_set_text(&cell[TYPE], name, strlen(name)));
     }
     put_indent(asking, &text);
     if (left_out > 1) {
@@ -203,15 +202,14 @@ static hx_error *add_leak(struct asking *asking, hx_obj object, const struct hx_
     HX_TRY(hx_leaks_holder(graph, object, progress, &leak, &steps));
     if (leak == HX_NO_OBJ)
         return NULL;
-    uint32_t type = graph->type ? graph->type[leak] : HX_NO_TYPE;
+    const char *name = hx_snapshot_name_of(snapshot, leak);
     struct hx_text text = {0};
     struct hx_cell *cell;
     HX_TRY(hx_table_add(&asking->rows, &cell));
     hx_cell_set_int(&cell[TARGET], (int64_t)graph->addr[leak]);
     hx_cell_set_int(&cell[BYTES], (int64_t)graph->size[leak]);
-    if (type < snapshot->types.n)
-        HX_TRY(hx_cell_set_text(&cell[TYPE], snapshot->types.v[type].name,
-                                strlen(snapshot->types.v[type].name)));
+    if (name)
+        HX_TRY(hx_cell_set_text(&cell[TYPE], name, strlen(name)));
     hx_text_putf(&text, "leak 0x%" PRIx64 ", ", graph->addr[leak]);
     hx_text_count(&text, (int64_t)steps);
     hx_text_puts(&text, steps == 1 ? " step" : " steps");
