@@ -12,6 +12,7 @@
 #include "base/lower_bound.h"
 #include "base/pairs.h"
 #include "base/text.h"
+#include "base/timing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -579,7 +580,8 @@ static void give_shapes(void *context, unsigned worker, hx_obj from, hx_obj to)
         shapes->graph->shape[i] = shape_of(shapes, i, &span);
 }
 
-/* Every so many of a group's blocks, in order of address. */
+/* One of every so many of a group's blocks, in order of address; which one is left to chance,
+ * because programs allocate in turns. */
 static hx_error *take_sample(struct shapes *shapes, uint32_t groups)
 {
     const hx_obj n = shapes->graph->n;
@@ -596,7 +598,8 @@ static hx_error *take_sample(struct shapes *shapes, uint32_t groups)
     for (hx_obj i = 0; i < n; i++) {
         struct group *group = &shapes->group[shapes->group_of[i]];
         const uint32_t step = (group->objects + SAMPLE - 1) / SAMPLE;
-        if (seen[shapes->group_of[i]]++ % step == 0)
+        const uint32_t at = seen[shapes->group_of[i]]++;
+        if (at % step == hx_hash(1, at / step + 1) % step && group->samples < SAMPLE)
             shapes->sample[group->first_sample + group->samples++] = i;
     }
     return NULL;
@@ -992,7 +995,9 @@ static hx_error *make_shapes(struct shapes *shapes, uint32_t groups)
 hx_error *hx_shapes_make(const struct hx_judge *judge, const uint32_t *group_of, uint32_t groups)
 {
     struct shapes shapes = {.judge = judge, .graph = judge->graph, .group_of = group_of};
+    const uint64_t begun = hx_timing_begin();
     hx_error *err = make_shapes(&shapes, groups);
+    hx_timing_end(begun, "shapes", judge->graph->n);
     free(shapes.group);
     free(shapes.sample);
     hx_vec_free(&shapes.shapes);
