@@ -138,7 +138,7 @@ static enum kind kind_of(const struct shapes *shapes, uint64_t word)
         return ZERO;
     if (word < UINT64_C(1) << 32 && !is_text_word(word))
         return INT;
-    const struct hx_mapping *module = find_module(shapes, word);
+    const struct hx_mapping *module = word >> 47 ? NULL : find_module(shapes, word);
     if (module)
         return module->prot & HX_PROT_X ? CODE : GLOBAL;
     if (is_text_word(word))
@@ -291,13 +291,14 @@ static void look_for_array(const struct shapes *shapes, hx_obj object, size_t *s
     }
 }
 
+/* At `n` words, at most. */
 static void look_whole(const struct shapes *shapes, hx_obj object, const struct group *group,
-                       size_t *span, struct look *ret)
+                       size_t n, size_t *span, struct look *ret)
 {
     const struct hx_graph *graph = shapes->graph;
     ret->content = STRUCT;
     ret->letters = 0;
-    if (!look_at(shapes, object, 0, WORDS, span, &ret->words))
+    if (!look_at(shapes, object, 0, n, span, &ret->words))
         ret->words.n = 0;
     if (graph->size[object] >= LARGE)
         look_for_array(shapes, object, span, ret);
@@ -451,7 +452,8 @@ static void look_at_sample(const struct shapes *shapes, struct group *group, str
     size_t span = 0;
     for (unsigned again = 0; again < 2; again++) { /* with what the first survey found */
         for (size_t s = 0; s < group->samples; s++)
-            look_whole(shapes, shapes->sample[group->first_sample + s], group, &span, &look[s]);
+            look_whole(shapes, shapes->sample[group->first_sample + s], group, WORDS, &span,
+                       &look[s]);
         survey(group, look);
         if (!group->letters_too && !group->no_text)
             break;
@@ -563,7 +565,8 @@ static uint16_t shape_of(const struct shapes *shapes, hx_obj object, size_t *spa
     if (group->uniform)
         return variant->shape;
     struct look look;
-    look_whole(shapes, object, group, span, &look);
+    const size_t told = group->mixed >> 8 ? 32 - (size_t)__builtin_clz(group->mixed) : 8;
+    look_whole(shapes, object, group, told, span, &look);
     struct key key = variant_key(shapes, object, group, &look);
     for (uint32_t i = 0; i < group->variants; i++)
         if (are_alike(variant[i].key, key, shapes->graph->size[object]))
