@@ -138,6 +138,9 @@ struct hx_of hx_pane_of(const struct hx_pane *pane);
 /* "Objects of type Node": for titles. */
 void hx_pane_put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *ret);
 
+/* screen_tree.c: so many levels more, or fewer */
+hx_error *hx_ui_tree_levels(struct hx_ui *ui, struct hx_pane *pane, int more);
+
 /* screen_histogram.c: by that word, or by the next one ("") */
 hx_error *hx_histogram_by(struct hx_ui *ui, struct hx_pane *pane, const char *word);
 /* request.c: opens something of the object that the row under the cursor is about: its own, that of

@@ -27,6 +27,7 @@
     X(leaks)                                                                                       \
     X(dominators)                                                                                  \
     X(largest)                                                                                     \
+    X(tree)                                                                                        \
     X(objects)                                                                                     \
     X(roots)                                                                                       \
     X(losses)                                                                                      \

@@ -109,6 +109,11 @@ struct hx_query_args {
     X(level_facts, "snapshot [address]", "rows all_bytes all_objects own type address",            \
       "the same for all of a level of a large heap")                                               \
     X(dominators_facts, "snapshot", "rows heap_bytes", "of the largest of all levels")             \
+    X(merged_tree, "snapshot text id [more]", "node depth label bytes objects total",              \
+      "rows of a merged tree down to a depth, as the kind says (dominator, holder), perhaps only"  \
+      " those below a root; label: indented, with how many objects; total: with all below")        \
+    X(merged_tree_facts, "snapshot text id [more]", "rows deepest heap_bytes",                     \
+      "how many rows these are, and how deep the tree is")                                         \
     X(largest_dominator, "snapshot", "address bytes", "the object that retains most")              \
     X(largest_dominated, "snapshot [address] limit",                                               \
       "address type bytes retained_bytes retained_objects",                                        \

@@ -210,6 +210,26 @@ TEXT(level_facts) = LEVEL("0") "SELECT NULL" LEVEL_FACTS;
 TEXT(dominators_facts) = "SELECT (SELECT count(*) FROM dominators WHERE snapshot = $snapshot)"
                          " AS rows, heap_bytes FROM snapshots WHERE snapshot = $snapshot";
 
+/* Nodes are numbered in preorder: what is below one ends at the next that is no deeper. */
+#define NODES                                                                                      \
+    " FROM hx_tree t WHERE t.snapshot = $snapshot AND t.kind = $text AND t.depth <= $id"           \
+    "{more: AND (SELECT u.label FROM hx_tree u WHERE u.snapshot = t.snapshot AND u.kind = t.kind"  \
+    " AND u.depth = 0 AND u.node <= t.node ORDER BY u.node DESC LIMIT 1) = $more}"
+
+TEXT(merged_tree) =
+    "SELECT t.node AS node, t.depth AS depth,"
+    " substr(printf('%128s', ''), 1, 2 * t.depth) || CASE WHEN t.objects > 0 THEN"
+    " printf('%,d x ', t.objects) ELSE '' END || t.label AS label, t.bytes AS bytes,"
+    " t.objects AS objects, (SELECT sum(s.bytes) FROM hx_tree s WHERE s.snapshot = t.snapshot"
+    " AND s.kind = t.kind AND s.node >= t.node AND s.node < coalesce((SELECT e.node FROM hx_tree e"
+    " WHERE e.snapshot = t.snapshot AND e.kind = t.kind AND e.node > t.node AND e.depth <= t.depth"
+    " ORDER BY e.node LIMIT 1), 9223372036854775807)) AS total" NODES " ORDER BY t.node";
+
+TEXT(merged_tree_facts) = "SELECT (SELECT count(*)" NODES ") AS rows,"
+                          " (SELECT max(depth) FROM hx_tree WHERE snapshot = $snapshot"
+                          " AND kind = $text) AS deepest, heap_bytes FROM snapshots"
+                          " WHERE snapshot = $snapshot";
+
 TEXT(largest_dominator) = "SELECT address, bytes FROM dominators WHERE snapshot = $snapshot"
                           " ORDER BY retained_bytes DESC, address LIMIT 1";
 

@@ -323,12 +323,15 @@ hx_error *hx_do_stack(struct hx_ui *ui, const char *arg)
 
 /* What a key does to the row of a tree. */
 static hx_error *on_node(struct hx_ui *ui,
-                         hx_error *(*what)(struct hx_ui *, struct hx_pane *, size_t))
+                         hx_error *(*what)(struct hx_ui *, struct hx_pane *, size_t), int levels)
 {
     struct hx_pane *pane = hx_ui_pane(ui);
     size_t row;
+    if (pane->screen == &hx_screen_tree)
+        return hx_ui_tree_levels(ui, pane, levels);
     if (!pane->screen->tree)
-        return hx_error_new(HX_E_ABSENT, pane->screen->name, "screen 4 is one", "is no tree");
+        return hx_error_new(HX_E_ABSENT, pane->screen->name, "screen 4 and :tree are",
+                            "is no tree");
     if (!hx_pane_row(pane, &row))
         return no_row(pane);
     return what(ui, pane, row);
@@ -337,19 +340,19 @@ static hx_error *on_node(struct hx_ui *ui,
 hx_error *hx_do_unfold(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
-    return on_node(ui, hx_tree_unfold);
+    return on_node(ui, hx_tree_unfold, 1);
 }
 
 hx_error *hx_do_fold(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
-    return on_node(ui, hx_tree_fold);
+    return on_node(ui, hx_tree_fold, -1);
 }
 
 hx_error *hx_do_unfold_all(struct hx_ui *ui, const char *arg)
 {
     (void)arg;
-    return on_node(ui, hx_tree_unfold_all);
+    return on_node(ui, hx_tree_unfold_all, INT16_MAX);
 }
 
 hx_error *hx_do_goto(struct hx_ui *ui, const char *arg)

@@ -45,6 +45,8 @@ enum hx_waits {
     X(referrers, "referrers", "R", "", "Look", "the object: referrers and referents", ROW)         \
     X(stack, "stack", "s", "[ADDRESS]", "Look", "who allocated it: the stack", ROW)                \
     X(threads, "threads", "", "", "Look", "where each thread stood", NOW)                          \
+    X(tree, "tree", "", "[holders|dominators]", "Look", "this root's objects, merged by type",     \
+      ROW)                                                                                         \
     X(unfold, "unfold", "+", "", "Look", "what is below this node of a tree", ROW)                 \
     X(fold, "fold", "-", "", "Look", "not any more, or what it is below", ROW)                     \
     X(unfold_all, "unfold-all", "*", "", "Look", "everything below this node", ROW)                \

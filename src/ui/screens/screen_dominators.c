@@ -79,7 +79,7 @@ static void largest_head(const struct hx_ui *ui, const struct hx_pane *pane, str
 {
     (void)ui;
     (void)pane;
-    hx_text_puts(ret, "The largest of all levels, some of them parts of others; v: level by level");
+    hx_text_puts(ret, "The largest of all levels, some of them parts of others; v: merged by type");
 }
 
 static const char *const largest_key[] = {"address", NULL};
@@ -94,7 +94,7 @@ const struct hx_screen hx_screen_largest = {
     .key = largest_key,
     .sort = "retained_bytes",
     .object = "address",
-    .view = &hx_screen_dominators,
+    .view = &hx_screen_tree,
     .source = largest_source,
     .head = largest_head,
     .empty = "Nothing in the heap is reachable, so nothing retains.",
