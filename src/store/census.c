@@ -200,9 +200,8 @@ const struct hx_stored_census hx_stored_censuses[] = {
             "SELECT x.snapshot AS snapshot, x.name AS holder, x.kind AS kind, x.module AS module,"
                 " x.symbol AS symbol, x.bytes AS bytes, x.objects AS objects,"
                 " x.alone_bytes AS alone_bytes, x.contested_bytes AS contested_bytes,"
-                " (SELECT o.name || CASE (SELECT count(*) FROM hx_contest c" OF_HOLDER ")"
-                        " WHEN 1 THEN '' WHEN 2 THEN ' and another one'"
-                        " ELSE ' and others' END"
+                " (SELECT o.name || coalesce((SELECT ' +' || nullif(count(*) - 1, 0)"
+                        " FROM hx_contest c" OF_HOLDER "), '')"
                     " FROM hx_contest c"
                     " JOIN hx_holding o ON o.snapshot = c.snapshot AND o.holder = c.other"
                     OF_HOLDER

@@ -370,8 +370,85 @@ static void fit_name(const struct hx_term *term, const struct hx_column *column,
     hx_text_middle(term, width, text);
 }
 
+/* --- names of rows that are seen together --- */
+
+/* The column of names; HX_COLUMNS_MAX: there is none. */
+static int name_column(const struct hx_pane *pane, const int *width)
+{
+    int i = 0;
+    while (i < HX_COLUMNS_MAX && pane->columns[i].name &&
+           !(width[i] && pane->columns[i].width <= 0 &&
+             (pane->columns[i].as == HX_AS_NAMES || pane->columns[i].as == HX_AS_TYPE)))
+        i++;
+    return i < HX_COLUMNS_MAX && pane->columns[i].name ? i : HX_COLUMNS_MAX;
+}
+
+/* Where the word begins in which two texts differ. */
+static size_t differing_word(const char *a, const char *b)
+{
+    size_t same = 0, word = 0;
+    for (; a[same] && a[same] == b[same]; same++)
+        if (strchr(" ,:<", a[same]))
+            word = same + 1;
+    return word;
+}
+
+/* From that word on at least, and as much of the beginning as there is room for. */
+static void fit_from(const struct hx_term *term, const struct hx_column *column, int width,
+                     const char *whole, size_t word, struct hx_text *ret)
+{
+    struct hx_text rest = {0};
+    hx_text_puts(&rest, whole + word);
+    fit_name(term, column, width * 2 / 3, &rest);
+    int left = width - hx_text_width(hx_text_str(&rest)) - 1;
+    hx_text_clear(ret);
+    hx_text_putn(ret, whole, word);
+    hx_text_puts(ret, hx_text_str(&rest));
+    hx_text_cut(term, width, left, ret);
+    hx_text_free(&rest);
+}
+
+/* A name of a row. */
+struct row_name {
+    struct hx_text whole, shown;
+    size_t word; /* from which on it has to be seen; 0: wherever */
+};
+
+/* Where the name differs from others that are shown alike. */
+static void tell_name_apart(struct row_name *name, const struct row_name *names, size_t n)
+{
+    const char *whole = hx_text_str(&name->whole), *shown = hx_text_str(&name->shown);
+    for (size_t i = 0; i < n && strcmp(whole, shown) != 0; i++) {
+        if (strcmp(shown, hx_text_str(&names[i].shown)) != 0)
+            continue;
+        size_t word = differing_word(whole, hx_text_str(&names[i].whole));
+        bool differs = strcmp(whole, hx_text_str(&names[i].whole)) != 0;
+        name->word = differs && word > name->word ? word : name->word;
+    }
+}
+
+/* The names that `n` rows from `first` on show: cut so that two that differ do not read the same.
+ */
+static void fit_names(const struct hx_ui *ui, const struct hx_pane *pane, size_t first, size_t n,
+                      int at, int width, struct row_name *ret)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct hx_column column = hx_pane_column(pane, &pane->columns[at], first + i);
+        hx_column_text(&column, &pane->rows, first + i, &pane->facts, !ui->term.utf8,
+                       &ret[i].whole);
+        hx_text_puts(&ret[i].shown, hx_text_str(&ret[i].whole));
+        fit_name(&ui->term, &column, width, &ret[i].shown);
+    }
+    for (size_t i = 0; i < n; i++)
+        tell_name_apart(&ret[i], ret, n);
+    for (size_t i = 0; i < n; i++)
+        if (ret[i].word)
+            fit_from(&ui->term, &pane->columns[at], width, hx_text_str(&ret[i].whole), ret[i].word,
+                     &ret[i].shown);
+}
+
 static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t row, int y,
-                     const int *width, bool cursor)
+                     const int *width, bool cursor, int named, const struct row_name *name)
 {
     const struct hx_column *columns = pane->columns;
     int64_t snapshot = pane->screen->over_time ? hx_table_int(&pane->rows, row, "snapshot", 0) : 0;
@@ -395,7 +472,9 @@ static void draw_row(const struct hx_ui *ui, const struct hx_pane *pane, size_t 
             struct hx_text text = {0};
             bool band = columns[i].as == HX_AS_BAND;
             int64_t value = band ? hx_table_int(&pane->rows, row, columns[i].name, 0) : 0;
-            if (band || columns[i].as == HX_AS_OWN)
+            if (i == named)
+                hx_text_puts(&text, hx_text_str(&name->shown));
+            else if (band || columns[i].as == HX_AS_OWN)
                 pane->screen->cell(pane, row, !ui->term.utf8, &text);
             else
                 hx_column_text(&column, &pane->rows, row, &pane->facts, !ui->term.utf8, &text);
@@ -587,13 +666,22 @@ static void draw_rows(const struct hx_ui *ui, const struct hx_pane *pane,
         hx_text_free(&text);
         return;
     }
+    int named = name_column(pane, width);
+    int64_t first = pane->top > pane->offset ? pane->top - pane->offset : 0,
+            n = (int64_t)pane->rows.n_rows - first;
+    n = n < 0 ? 0 : n > layout->height ? layout->height : n;
+    struct row_name *names = calloc((size_t)n + 1, sizeof *names);
+    named = names ? named : HX_COLUMNS_MAX;
+    if (named < HX_COLUMNS_MAX)
+        fit_names(ui, pane, (size_t)first, (size_t)n, named, width[named], names);
     for (int i = 0; i < layout->height; i++) {
         int64_t row = pane->top + i, at = row - pane->offset;
         int y = layout->first + i;
         if (row >= pane->total)
             break;
         if (at >= 0 && (size_t)at < pane->rows.n_rows)
-            draw_row(ui, pane, (size_t)at, y, width, row == pane->cursor);
+            draw_row(ui, pane, (size_t)at, y, width, row == pane->cursor, named,
+                     names ? &names[at - first] : NULL);
         else
             hx_put(&ui->term, y, 0, layout->columns, row == pane->cursor ? "> ..." : "  ...", false,
                    row == pane->cursor ? HX_STYLE_CURSOR : HX_STYLE_DIM);

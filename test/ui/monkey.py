@@ -37,7 +37,7 @@ WORDS = ["start", "[a", "sort", "日本", "bytes>9", "bytes > 100 and name ~ 'a'
          "SELECT * FROM nosuch", "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n"
          " LIMIT 3000) SELECT i FROM n", "out.csv", "out.json", "/nosuch/x", "x" * 60]
 ARGUMENTS = {
-    "screen": ["account", "timeline", "retainers", "bins", "centres", "types", "leaks", "objects",
+    "screen": ["account", "timeline", "holders", "retainers", "bins", "centres", "types", "leaks", "objects",
                "dominators", "roots", "losses", "pages", "sites", "threads", "help", "messages",
                "flame", "snapshots", "views", "named", "nosuch", "why"],
     "snapshot": ["first", "last", "1", "3", "99", "x"], "mark": ["1", "2", "99", ""],

@@ -91,7 +91,7 @@ TEXT(set_facts) =
 
 /* --- a holder ------------------------------------------------------------------------------- */
 
-/* The members of a set, those in doubt behind the others. */
+/* The members of a set: the holder first, those in doubt behind the others. */
 #define MEMBERS_OF(set)                                                                            \
     "(SELECT r.label AS label, coalesce(e.doubt, 0) AS doubt, e.entries AS entries,"               \
     " e.alike AS alike"                                                                            \
@@ -99,7 +99,7 @@ TEXT(set_facts) =
     " CROSS JOIN hx_retainer r ON r.retainer = m.retainer"                                         \
     " LEFT JOIN hx_entry e ON e.snapshot = $snapshot AND e.set_id = m.set_id"                      \
     " AND e.position = m.position"                                                                 \
-    " WHERE m.set_id = " set " ORDER BY 2, m.position)"
+    " WHERE m.set_id = " set " ORDER BY r.label <> $text, 2, m.position)"
 
 /* clang-format off */
 TEXT(holder_sets) =

@@ -22,7 +22,7 @@ static void holder_source(const struct hx_pane *pane, int64_t snapshot, struct h
     hx_query_put(HX_QUERY_holder_facts, &args, &ret->facts);
 }
 
-/* "1.20M nobody else reaches, 64.0K g_index does as well; 12 references lead into it" */
+/* "alone 1.20M, contested 64.0K by g_index"; "12 references lead into it" */
 static void put_others(const struct hx_table *facts, bool ascii, struct hx_text *ret)
 {
     char size[HX_HUMAN];
@@ -30,9 +30,9 @@ static void put_others(const struct hx_table *facts, bool ascii, struct hx_text 
     int64_t contested = hx_table_int(facts, 0, "contested_bytes", 0);
     int64_t entries = hx_table_int(facts, 0, "entries", -1);
     if (alone >= 0)
-        hx_text_putf(ret, "\n%s nobody else reaches", hx_human_bytes((uint64_t)alone, size));
+        hx_text_putf(ret, "\nalone %s", hx_human_bytes((uint64_t)alone, size));
     if (contested > 0) {
-        hx_text_putf(ret, "%s%s contested by ", alone >= 0 ? ", " : "\n",
+        hx_text_putf(ret, "%scontested %s by ", alone >= 0 ? ", " : "\n",
                      hx_human_bytes((uint64_t)contested, size));
         hx_text_type_shown(ret, hx_table_text(facts, 0, "other"), ascii);
     }
@@ -40,7 +40,7 @@ static void put_others(const struct hx_table *facts, bool ascii, struct hx_text 
         hx_text_puts(ret, "\n");
         hx_text_count(ret, entries);
         hx_text_puts(ret, entries == 1 ? " reference leads" : " references lead");
-        hx_text_puts(ret, " from it into what it holds");
+        hx_text_puts(ret, " into it");
     }
 }
 

@@ -11,7 +11,7 @@ static const struct hx_column columns[] = {
     {"bytes", "", HX_AS_BAR, 6, 9, "heap_bytes", NULL},
     {"objects", NULL, HX_AS_COUNT, 9, 5, NULL, NULL},
     {"bytes_delta", "change", HX_AS_CHANGE, 7, 7, NULL, NULL},
-    {"holder", "held by", HX_AS_TYPE, -22, 0, NULL, NULL},
+    {"holder", "held by", HX_AS_TYPE, -20, 0, NULL, NULL},
     {"alone_bytes", "alone", HX_AS_BYTES, 7, 1, NULL, NULL},
     {"contested_bytes", "contested", HX_AS_BYTES, 9, 2, NULL, NULL},
     {"contested_with", "with", HX_AS_TYPE, -9, 4, NULL, NULL},
@@ -70,8 +70,8 @@ static void holders_title(const struct hx_ui *ui, const struct hx_pane *pane, st
         return;
     hx_text_puts(ret, ": ");
     hx_text_count(ret, hx_table_int(facts, 0, "holders", 0));
-    hx_text_puts(ret, ", each object with the one nearest to it   v: all sets");
-    put_part(facts, "contested_bytes", "reached by a second one as well", &parts);
+    hx_text_puts(ret, "; v: all retainer sets");
+    put_part(facts, "contested_bytes", "contested", &parts);
     put_part(facts, "mixed_bytes", "mixed", &parts);
     put_part(facts, "lost_bytes", "unreachable", &parts);
     if (parts.n)

@@ -608,7 +608,7 @@ int hx_text_width(const char *s)
     return width;
 }
 
-void hx_text_middle(const struct hx_term *term, int width, struct hx_text *text)
+void hx_text_cut(const struct hx_term *term, int width, int most, struct hx_text *text)
 {
     mbstate_t state = {0};
     const char *s = hx_text_str(text);
@@ -620,7 +620,7 @@ void hx_text_middle(const struct hx_term *term, int width, struct hx_text *text)
     const char *at = s;
     for (;;) {
         const char *next = at + next_char(at, at == s, &state, &c, &w);
-        if (head + w > width / 2)
+        if (head + w > most)
             break;
         head += w;
         at = next;
@@ -632,6 +632,11 @@ void hx_text_middle(const struct hx_term *term, int width, struct hx_text *text)
     hx_text_puts(&cut, at);
     hx_text_free(text);
     *text = cut;
+}
+
+void hx_text_middle(const struct hx_term *term, int width, struct hx_text *text)
+{
+    hx_text_cut(term, width, width / 2, text);
 }
 
 /* Behind the name that begins there, of those with ", " between. */

@@ -81,6 +81,8 @@ int hx_term_columns(void);
 /* Cells that a string takes; characters that cannot be printed count as one. */
 int hx_text_width(const char *s);
 
+/* Cuts a text that is wider than `width`: at most `most` cells of its beginning stay. */
+void hx_text_cut(const struct hx_term *term, int width, int most, struct hx_text *text);
 /* Cuts a text that is wider than `width` in its middle, so that both ends can be read. */
 void hx_text_middle(const struct hx_term *term, int width, struct hx_text *text);
 
