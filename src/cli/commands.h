@@ -38,7 +38,7 @@ enum hx_exit {
       "print a view of a store or of a process")                                                   \
     X(why, "TARGET ADDR", 2, 2,                                                                    \
       HX_OPTS_CAPTURE | HX_OPTS_FOREIGN | HX_BIT(SNAPSHOT) | HX_BIT(LIMIT) | HX_BIT(FROM) |        \
-          HX_BIT(FORMAT),                                                                          \
+          HX_BIT(ALL) | HX_BIT(HOLDERS) | HX_BIT(RULES) | HX_BIT(FORMAT),                          \
       "print what keeps an object alive: chains from roots, shortest first")                       \
     X(diff, "FILE[:N] FILE[:M] [VIEW]", 2, 3,                                                      \
       HX_OPTS_FOREIGN | HX_BIT(STILL) | HX_BIT(WHERE) | HX_BIT(SORT) | HX_BIT(LIMIT) |             \

@@ -6,6 +6,7 @@
 #include "cli/words/from.h"
 #include "cli/words/input_file.h"
 #include "traverse/leaks.h"
+#include "traverse/hold/rounds.h"
 #include "traverse/reach.h"
 
 #include <inttypes.h>
@@ -76,9 +77,48 @@ static struct hx_value type_value(const struct hx_snapshot *snapshot, hx_obj obj
     return (struct hx_value){.type = HX_VALUE_TEXT, .text = name, .text_bytes = strlen(name)};
 }
 
+/* Where the word of a step stands in graph.edge. */
+static hx_eidx edge_of(const struct hx_graph *graph, const struct hx_step *step)
+{
+    hx_eidx e = graph->fwd[step->source], end = graph->fwd[(size_t)step->source + 1];
+    while (e < end && hx_edge_offset(graph->edge[e]) != step->offset)
+        e++;
+    return e < end ? e : graph->fwd[step->source];
+}
+
+/* What a rule says of a word that is not firm, be the rule switched off or not. */
+static hx_error *tell_rule(const struct hx_snapshot *snapshot, const struct hx_step *step,
+                           struct hx_text *text)
+{
+    static const struct hx_hold_options every = {.holders = true};
+    const struct hx_graph *graph = &snapshot->graph;
+    if (!graph->evidence)
+        return NULL;
+    if (step->source != HX_NO_OBJ) {
+        hx_eidx e = edge_of(graph, step);
+        return hx_word_rank(graph->evidence[e], &every) == HX_RANK_FIRM
+                   ? NULL
+                   : hx_rule_explain(snapshot, step->source, e, text);
+    }
+    size_t end = hx_snapshot_root_edges(snapshot, (uint64_t)step->root + 1);
+    for (size_t e = hx_snapshot_root_edges(snapshot, step->root); e < end; e++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[e];
+        const char *said = hx_rule_text((enum hx_rule)HX_EVIDENCE_RULE(edge->evidence));
+        if (edge->target == step->target && said &&
+            hx_word_rank(edge->evidence, &every) != HX_RANK_FIRM &&
+            edge->address - snapshot->roots.v[step->root].address == step->offset) {
+            hx_text_puts(text, said);
+            break;
+        }
+    }
+    return text->failed ? hx_error_nomem() : NULL;
+}
+
 static hx_error *add_step(hx_rows *rows, const struct hx_snapshot *snapshot, size_t chain,
                           size_t number, const struct hx_step *step, enum hx_format format)
 {
+    HX_CLEANUP(hx_text_free) struct hx_text said = {0};
+    HX_TRY(tell_rule(snapshot, step, &said));
     const struct hx_graph *graph = &snapshot->graph;
     const char *kind = hx_edge_kind_name((enum hx_edge_kind)step->kind);
     struct hx_value null = {.type = HX_VALUE_NULL};
@@ -92,6 +132,8 @@ static hx_error *add_step(hx_rows *rows, const struct hx_snapshot *snapshot, siz
         {.type = HX_VALUE_TEXT, .text = kind, .text_bytes = strlen(kind)},
         int_value(graph->size[step->target]),
         type_value(snapshot, step->target, format),
+        said.n ? (struct hx_value){.type = HX_VALUE_TEXT, .text = said.s, .text_bytes = said.n}
+               : null,
     };
     return hx_rows_add(rows, values);
 }
@@ -100,7 +142,7 @@ static hx_error *make_rows(const struct hx_snapshot *snapshot, const struct hx_c
                            enum hx_format format, hx_rows **ret)
 {
     static const char *const names[] = {"chain",  "step", "root_id", "source", "target",
-                                        "offset", "kind", "bytes",   "type"};
+                                        "offset", "kind", "bytes",   "type",   "rule"};
     HX_TRY(hx_rows_create(names, sizeof names / sizeof *names, ret));
     for (size_t i = 0; i < chains->n; i++)
         for (size_t j = 0; j < chains->chain[i].n; j++) {
@@ -198,8 +240,24 @@ static hx_error *print_chains(const struct hx_args *args, struct hx_console *con
     return NULL;
 }
 
+/* Over the edges of holders, unless --all; where no chain of these leads there, over all. */
+static hx_error *find_chains(const struct hx_args *args, struct hx_console *console,
+                             struct hx_snapshot *snapshot, const struct hx_hold_options *hold,
+                             hx_obj object, const struct hx_why_options *options,
+                             struct hx_chains *ret)
+{
+    if (!args->all)
+        HX_TRY(hx_choose(snapshot, hold, args->threads, &console->progress));
+    hx_error *err = hx_why(snapshot, object, options, &console->progress, ret);
+    hx_edges_restore(snapshot, args->threads);
+    if (err || ret->n || args->all || !snapshot->graph.evidence)
+        return err;
+    return hx_why(snapshot, object, options, &console->progress, ret);
+}
+
 static hx_error *answer_why(const struct hx_args *args, struct hx_console *console,
-                            struct hx_snapshot *snapshot, uint64_t addr)
+                            struct hx_snapshot *snapshot, const struct hx_hold_options *hold,
+                            uint64_t addr)
 {
     const char *word = args->word[1];
     hx_obj object = hx_graph_find(&snapshot->graph, addr);
@@ -215,7 +273,7 @@ static hx_error *answer_why(const struct hx_args *args, struct hx_console *conso
         .roots = roots,
     };
     HX_CLEANUP(hx_chains_deinit) struct hx_chains chains = {0};
-    HX_TRY(hx_why(snapshot, object, &options, &console->progress, &chains));
+    HX_TRY(find_chains(args, console, snapshot, hold, object, &options, &chains));
     if (roots && !chains.n && (options.limit || !n_roots))
         HX_TRY(not_from(args, console, snapshot, object, n_roots > 0));
     HX_TRY(tell_object(console, snapshot, word, addr, object));
@@ -223,13 +281,15 @@ static hx_error *answer_why(const struct hx_args *args, struct hx_console *conso
 }
 
 static hx_error *load_why_snapshot(const struct hx_args *args, struct hx_console *console,
-                                   struct hx_snapshot **ret)
+                                   struct hx_hold_options *hold, struct hx_snapshot **ret)
 {
     HX_STORE hx_store *store = NULL;
     int64_t number;
     bool partial; /* the snapshot says so itself */
     HX_TRY(hx_file_open(args, console, args->word[0], &store, &partial));
     HX_TRY(hx_store_resolve(store, args->snapshot, &number));
+    if (!args->analysis.has_hold)
+        HX_TRY(hx_store_hold(store, number, hold));
     return hx_store_load(store, number, &console->progress, ret);
 }
 
@@ -256,9 +316,10 @@ hx_error *hx_cmd_why(const struct hx_args *args, int *status)
     hx_console_init(&console);
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     bool live = hx_is_pid(args->word[0]);
+    struct hx_hold_options hold = args->analysis.hold;
     HX_TRY(live ? take_why_snapshot(args, &console, &snapshot)
-                : load_why_snapshot(args, &console, &snapshot));
-    HX_TRY(answer_why(args, &console, snapshot, addr));
+                : load_why_snapshot(args, &console, &hold, &snapshot));
+    HX_TRY(answer_why(args, &console, snapshot, &hold, addr));
     if (live && !snapshot->complete)
         *status = HX_EXIT_PARTIAL;
     return NULL;

@@ -298,6 +298,9 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
     case HX_OPT_FROM:
         args->from = value;
         return NULL;
+    case HX_OPT_ALL:
+        args->all = true;
+        return NULL;
     case HX_OPT_WHEN:
         args->when = value;
         return NULL;

@@ -28,6 +28,7 @@
     X(STILL, "still", 0, "FILE[:K]", "only what appeared and is still there in a third snapshot")  \
     X(LIMIT, "limit", 0, "N", "at most N rows (why: chains, 1 by default)")                        \
     X(FROM, "from", 0, "NAME", "only chains that begin in roots of this name (or module!name)")    \
+    X(ALL, "all", 0, NULL, "chains by all references, also where holders have none")               \
     X(SUPPRESSIONS, "suppressions", 0, "FILE", "leaks that are known, and left out (repeat)")      \
     X(STRICT, "strict", 0, NULL, "a suppression that takes out nothing holds like a condition")    \
     X(WHEN, "when", 0, "EXPR", "each time that a condition becomes true: 'rss > 2G'")              \
@@ -120,7 +121,7 @@ struct hx_args {
     const char *out, *script, *snapshot, *sort, *where, *still, *from, *when;
     const char **suppressions; /* files */
     size_t n_suppressions;
-    bool strict;
+    bool strict, all;
     bool as_suppressions; /* --format suppressions: rows of leaks as entries that match them */
     const char *by, *of, *exe, *sysroot; /* NULL: not said */
     uint64_t object;                     /* --object */

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
 #include "traverse/reach.h"
+#include "traverse/hold/rounds.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -158,6 +159,9 @@ hx_error *hx_dot_chains(const struct hx_export *export, struct hx_sink *sink)
         return hx_error_new(HX_E_CORRUPT, export->title, NULL,
                             "an object of snapshot %" PRId64 " is not where it should be",
                             export->snapshot);
+    struct hx_hold_options hold;
+    HX_TRY(hx_store_hold(export->store, export->snapshot, &hold));
+    HX_TRY(hx_choose(snapshot, &hold, 0, export->progress));
     HX_TRY(hx_graph_reverse(&snapshot->graph, export->analysis ? export->analysis->threads : 0,
                             export->progress));
     HX_TRY(hx_why(snapshot, object, &(struct hx_why_options){.limit = CHAINS}, export->progress,

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
+#include "traverse/hold/rounds.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -449,7 +450,8 @@ static hx_error *load_dominator(struct loading *l)
 
 static inline bool is_path_edge(const struct hx_snapshot *snapshot, enum hx_edge_kind kind)
 {
-    return kind != HX_EDGE_INTERIOR || snapshot->interior != HX_INTERIOR_OFF;
+    return kind != HX_EDGE_ASIDE &&
+           (kind != HX_EDGE_INTERIOR || snapshot->interior != HX_INTERIOR_OFF);
 }
 
 /* All that a root points to and nothing before it did; the first root wins. */
@@ -506,6 +508,9 @@ static hx_error *load_chain(struct loading *l)
     HX_TRY(hx_store_load(l->export->store, l->snapshot, l->export->progress, &snapshot));
     if (!snapshot->graph.n || !snapshot->graph.fwd)
         return NULL;
+    struct hx_hold_options hold;
+    HX_TRY(hx_store_hold(l->export->store, l->snapshot, &hold));
+    HX_TRY(hx_choose(snapshot, &hold, 0, l->export->progress));
     HX_TRY(init_placing(l, snapshot, &p));
     HX_TRY(place_from_roots(&p, &n));
     HX_TRY(place_reached(&p, n));

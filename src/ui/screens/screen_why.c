@@ -14,6 +14,7 @@
 #include "traverse/retain/scheme.h"
 #include "ui/job.h"
 #include "ui/list/pane.h"
+#include "traverse/hold/rounds.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -266,8 +267,8 @@ static hx_error *read_frames(struct asking *asking, hx_store *store)
     return NULL;
 }
 
-static hx_error *find_chains(struct asking *asking, hx_obj object,
-                             const struct hx_progress *progress, struct hx_chains *ret)
+static hx_error *find_chains_over(struct asking *asking, hx_obj object,
+                                  const struct hx_progress *progress, struct hx_chains *ret)
 {
     const struct hx_snapshot *snapshot = asking->ui->graph;
     const struct hx_scheme *scheme = asking->scheme ? hx_scheme_find(asking->scheme) : NULL;
@@ -277,6 +278,20 @@ static hx_error *find_chains(struct asking *asking, hx_obj object,
     HX_TRY(choose_roots(snapshot, asking->retainer, scheme, &roots));
     const struct hx_why_options options = {.limit = CHAINS_MAX, .roots = roots};
     return hx_why(snapshot, object, &options, progress, ret);
+}
+
+/* Over the edges of holders; where no chain of these leads there, over all. */
+static hx_error *find_chains(struct asking *asking, hx_obj object,
+                             const struct hx_hold_options *hold, const struct hx_progress *progress,
+                             struct hx_chains *ret)
+{
+    struct hx_snapshot *snapshot = asking->ui->graph;
+    HX_TRY(hx_choose(snapshot, hold, 0, progress));
+    hx_error *error = find_chains_over(asking, object, progress, ret);
+    hx_edges_restore(snapshot, 0);
+    if (error || ret->n || !snapshot->graph.evidence)
+        return error;
+    return find_chains_over(asking, object, progress, ret);
 }
 
 static hx_error *why_job_run(struct hx_job *job, hx_store *store,
@@ -292,9 +307,11 @@ static hx_error *why_job_run(struct hx_job *job, hx_store *store,
         return NULL;
     asking->state =
         snapshot->graph.state ? (enum hx_state)snapshot->graph.state[object] : HX_STATE_NONE;
+    struct hx_hold_options hold;
+    HX_TRY(hx_store_hold(store, asking->snapshot, &hold));
     HX_CLEANUP(hx_chains_deinit) struct hx_chains chains = {0};
     hx_jobs_leave_store(asking->ui->jobs);
-    hx_error *error = find_chains(asking, object, progress, &chains);
+    hx_error *error = find_chains(asking, object, &hold, progress, &chains);
     hx_jobs_enter_store(asking->ui->jobs);
     HX_TRY(error);
     for (size_t i = 0; i < chains.n; i++)
