@@ -6,6 +6,7 @@
 #include "store/objects/packed_column.h"
 #include "store/schema/schema.h"
 #include "store/store_private.h"
+#include "traverse/hold/rules.h"
 
 /* --- a model ----------------------------------------------------------------------- */
 
@@ -629,6 +630,123 @@ static void bad_columns(void **state)
     model_remove(directory);
 }
 
+/* A column of a family: 0, but one value in each block. */
+static void put_words(sqlite3 *db, struct unit_random *random, int family, int column, uint64_t lie)
+{
+    sqlite3_stmt *st;
+    uint64_t *value = calloc(HX_BLOCK_ROWS, sizeof *value);
+    assert_non_null(value);
+    assert_int_equal(
+        sqlite3_prepare_v2(db, "SELECT id, n FROM hx_block WHERE family = ?", -1, &st, NULL),
+        SQLITE_OK);
+    sqlite3_bind_int(st, 1, family);
+    while (sqlite3_step(st) == SQLITE_ROW) {
+        size_t n = (size_t)sqlite3_column_int64(st, 1), at = unit_below(random, n);
+        value[at] = lie;
+        put_column(db, "main", sqlite3_column_int64(st, 0) * HX_COLUMN_SLOTS + column, value, n);
+        value[at] = 0;
+    }
+    sqlite3_finalize(st);
+    free(value);
+}
+
+/* What is said of words, shapes, rounds and holders may be anything. */
+static void bad_words(void **state)
+{
+    (void)state;
+    static const struct {
+        int family, column;
+        uint64_t value;
+        const char *sql; /* must fail; NULL: nothing but loading shows it */
+        bool loads;
+    } lies[] = {
+        {HX_FAMILY_EDGE, HX_COL_EVIDENCE, HX_RULE_COUNT, "SELECT rank FROM edges", false},
+        {HX_FAMILY_EDGE, HX_COL_EVIDENCE, 64, "SELECT rule FROM edges", false},
+        {HX_FAMILY_EDGE, HX_COL_EVIDENCE, UINT64_MAX, "SELECT rank, rule FROM edges", false},
+        {HX_FAMILY_ROOT_EDGE, HX_COL_EVIDENCE, HX_RULE_COUNT, "SELECT rank FROM root_edges", false},
+        {HX_FAMILY_ROOT_EDGE, HX_COL_EVIDENCE, UINT64_MAX, "SELECT rule FROM root_edges", false},
+        {HX_FAMILY_OBJECT, HX_COL_SHAPE, 4, "SELECT shape FROM objects", false},
+        {HX_FAMILY_OBJECT, HX_COL_SHAPE, UINT64_MAX, "SELECT shape FROM objects", false},
+        {HX_FAMILY_OBJECT, HX_COL_ROUND, 5, NULL, false},
+        {HX_FAMILY_OBJECT, HX_COL_ROUND, UINT64_MAX, NULL, false},
+        {HX_FAMILY_OBJECT, HX_COL_HOLDER, 3, "SELECT holder FROM objects", true},
+        {HX_FAMILY_OBJECT, HX_COL_HOLDER, UINT64_MAX, "SELECT holder FROM objects", true},
+        {0, 0, 0, NULL, true},
+    };
+    struct unit_random random = unit_random_begin("bad_words");
+    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
+    struct facts f;
+    make_facts(&random, 300, &f);
+    assert_true(f.snapshot->graph.n_edges && f.snapshot->root_edges.n);
+    for (size_t l = 0; l < sizeof lies / sizeof *lies; l++) {
+        struct hx_snapshot *s = NULL;
+        store_facts(path, &f);
+        sqlite3 *db = open_file(path);
+        sqlite_run(db,
+                   "INSERT INTO hx_shape VALUES(1, 1, 'a', 1, 1), (1, 2, 'b', 1, 1),"
+                   " (1, 3, 'c', 1, 1);"
+                   "INSERT INTO hx_holding(snapshot, holder, name) VALUES(1, 0, 'x'), (1, 1, 'y');"
+                   "INSERT INTO hx_census(snapshot, scheme, holders) VALUES(1, 'root', 1)");
+        put_words(db, &random, HX_FAMILY_EDGE, HX_COL_EVIDENCE, HX_RULE_COUNT - 1);
+        put_words(db, &random, HX_FAMILY_ROOT_EDGE, HX_COL_EVIDENCE, HX_RULE_COUNT - 1);
+        put_words(db, &random, HX_FAMILY_OBJECT, HX_COL_SHAPE, 3);
+        put_words(db, &random, HX_FAMILY_OBJECT, HX_COL_ROUND, 4);
+        put_words(db, &random, HX_FAMILY_OBJECT, HX_COL_HOLDER, 2);
+        if (lies[l].family)
+            put_words(db, &random, lies[l].family, lies[l].column, lies[l].value);
+        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+        if (lies[l].sql)
+            assert_refused(try_query(path, lies[l].sql), HX_E_FAIL, "damaged");
+        if (!lies[l].family)
+            assert_done(try_query(path,
+                                  "SELECT shape, round, holder, rank, rule FROM objects, edges"
+                                  " WHERE edges.source = objects.address"));
+        hx_error_free(try_query(path, "SELECT * FROM objects WHERE round > 2 AND shape = 'a'"
+                                      " AND holder = 'y' ORDER BY holder LIMIT 5"));
+        hx_error_free(try_query(path, "SELECT * FROM edges WHERE rank = 2 AND rule = 'few'"));
+        hx_error *err = load_file(path, &s);
+        assert_int_equal(err == NULL, lies[l].loads);
+        hx_error_free(err);
+        hx_snapshot_destroy(err ? NULL : s);
+        unlink(path);
+    }
+    static const char *const tables[] = {
+        "UPDATE hx_shape SET shape = 7 WHERE shape = 3",
+        "UPDATE hx_shape SET label = 'a' WHERE shape = 3",
+        "DELETE FROM hx_column WHERE id % 64 = 4 AND id / 64 = (SELECT min(id) FROM hx_block"
+        " WHERE family = 2)",
+        "DELETE FROM hx_column WHERE id % 64 = 4 AND id / 64 = (SELECT min(id) FROM hx_block"
+        " WHERE family = 3)",
+    };
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        struct hx_snapshot *s = NULL;
+        store_facts(path, &f);
+        sqlite3 *db = open_file(path);
+        sqlite_run(db, "INSERT INTO hx_shape VALUES(1, 1, 'a', 1, 1), (1, 2, 'b', 1, 1),"
+                       " (1, 3, 'c', 1, 1)");
+        put_words(db, &random, HX_FAMILY_EDGE, HX_COL_EVIDENCE, 1);
+        put_words(db, &random, HX_FAMILY_ROOT_EDGE, HX_COL_EVIDENCE, 1);
+        put_words(db, &random, HX_FAMILY_OBJECT, HX_COL_SHAPE, 3);
+        sqlite_run(db, "%s", tables[i]);
+        assert_int_equal(sqlite3_close(db), SQLITE_OK);
+        hx_error *err = load_file(path, &s);
+        assert_non_null(err);
+        assert_int_equal(err->kind, HX_E_CORRUPT);
+        hx_error_free(err);
+        unlink(path);
+    }
+    store_facts(path, &f);
+    sqlite3 *db = open_file(path);
+    put_words(db, &random, HX_FAMILY_EDGE, HX_COL_EVIDENCE, 1);
+    sqlite_run(db, "INSERT INTO hx_census(snapshot, scheme, holders, rules)"
+                   " VALUES(1, 'root', 1, '-nothing')");
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    assert_refused(try_query(path, "SELECT rank FROM edges"), HX_E_FAIL, "damaged");
+    free_facts(&f);
+    free(path);
+    model_remove(directory);
+}
+
 static void bad_tables(void **state)
 {
     (void)state;
@@ -844,9 +962,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_facts), cmocka_unit_test(constraints),
         cmocka_unit_test(overlaid),       cmocka_unit_test(loaded),
-        cmocka_unit_test(bad_columns),    cmocka_unit_test(bad_tables),
-        cmocka_unit_test(regexps),        cmocka_unit_test(schema_is_true),
-        cmocka_unit_test(extension),
+        cmocka_unit_test(bad_columns),    cmocka_unit_test(bad_words),
+        cmocka_unit_test(bad_tables),     cmocka_unit_test(regexps),
+        cmocka_unit_test(schema_is_true), cmocka_unit_test(extension),
     };
     return unit_run_some(tests);
 }
