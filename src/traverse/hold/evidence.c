@@ -83,6 +83,7 @@ hx_error *hx_evidence_find(struct hx_snapshot *snapshot, const struct hx_evidenc
         return NULL;
     HX_TRY(hx_judge_objects(&judge, note_kinds, graph));
     HX_TRY(hx_judge_known_shapes(&judge));
+    HX_TRY(hx_judge_buffers(&judge));
     HX_TRY(hx_judge_fields(&judge));
     return hx_judge_texts(&judge);
 }

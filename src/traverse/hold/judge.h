@@ -49,6 +49,9 @@ hx_error *hx_judge_objects(const struct hx_judge *judge, hx_judge_block_fn *work
 /* known_shapes.c: strings, vectors, deques, FILE, what was not requested. */
 hx_error *hx_judge_known_shapes(const struct hx_judge *judge);
 
+/* buffers.c: what lies behind text in large blocks, and behind the end of arrays in C. */
+hx_error *hx_judge_buffers(const struct hx_judge *judge);
+
 /* known_shapes.c, at the end: what the rules for fields say of strings' pointers to their text is
  * taken back. */
 hx_error *hx_judge_texts(const struct hx_judge *judge);
