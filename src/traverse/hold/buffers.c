@@ -25,7 +25,7 @@
 
 /* Percent. */
 enum {
-    JUNK = 25,   /* of the words behind text, those that are neither null nor pointers */
+    JUNK = 60,   /* of the words behind text, those that are neither null nor pointers */
     SPREAD = 12, /* of the pointers behind text in blocks of one size, those at one offset */
     FULL = 97,   /* of the elements in use, those that are not null */
     GONE = 80,   /* pointers behind the length, against those before */
@@ -103,7 +103,8 @@ static void judge_text(const struct look *look, hx_obj i, size_t *span)
     if (size < BYTES_LEAST || graph->fwd[i] == last)
         return;
     uint32_t *all = &look->tail[key_of(size, UINT64_MAX) % FIELDS];
-    if (!look->count && !*all)
+    uint32_t *all_set = &look->tail[key_of(size, UINT64_MAX - 1) % FIELDS];
+    if (!look->count && (!*all || !at_least((uint64_t)*all_set - *all, *all_set, JUNK)))
         return;
     const uint64_t *word = hx_judge_peek(look->judge, graph->addr[i], n, span);
     size_t end = word ? find_text_end(word, n) : 0;
@@ -112,7 +113,9 @@ static void judge_text(const struct look *look, hx_obj i, size_t *span)
     hx_eidx first = edge_from(graph, i, end * HX_WORD);
     for (size_t at = end; at < n; at++)
         set += word[at] != 0;
-    if (first == last || !at_least(set - (last - first), set, JUNK))
+    if (look->count)
+        add(all_set, set);
+    if (first == last || (!look->count && !at_least(set - (last - first), set, JUNK)))
         return;
     if (look->count)
         add(all, last - first);
