@@ -20,6 +20,8 @@ static const struct hx_filter_column histogram_columns[] = {
 const struct hx_filter_schema hx_histogram_schema = {
     .columns = histogram_columns, .n = sizeof histogram_columns / sizeof *histogram_columns};
 
+enum { SNAPSHOTS = 400 }; /* in one statement; SQLite's own limit is 500 */
+
 /* --- which objects -------------------------------------------------------------------------- */
 
 /* What `objects` does not have: columns of sets, and of roots. */
@@ -192,10 +194,13 @@ static hx_error *put_snapshots(hx_store *store, const struct hx_histogram *histo
         return put_snapshot(histogram, snapshot, sql);
     HX_TRY(hx_store_next(store, 0, &snapshot));
     HX_TRY(put_snapshot(histogram, snapshot, sql)); /* number 0 has no rows */
-    while (snapshot) {
+    for (size_t n = 1; snapshot; n++) {
         HX_TRY(hx_store_next(store, snapshot, &snapshot));
         if (!snapshot)
             break;
+        if (n == SNAPSHOTS)
+            return hx_error_new(HX_E_LIMIT, "histogram", "name one with --snapshot",
+                                "there are more than %d snapshots", SNAPSHOTS);
         hx_text_puts(sql, " UNION ALL ");
         HX_TRY(put_snapshot(histogram, snapshot, sql));
     }

@@ -1,16 +1,18 @@
 /* alone.c - a flood of names: what a second one comes to is everybody's. */
 #include "traverse/dominate/alone.h"
 
-#define CHECK_MASK 0xffff /* every so many visits + 1 */
+#include "traverse/ahead.h"
+
+#define CHECK_MASK 0xffff /* every so many objects + 1 */
 
 struct flood {
     const struct hx_graph *graph;
     unsigned follows;
     uint32_t *of;
-    hx_obj *stack; /* an object is on it at most once: `on` */
+    hx_obj *level, *next; /* objects to look at now and then; `on`: it is among the next ones */
     uint8_t *on;
-    hx_obj n;
-    struct hx_big of_mem, stack_mem, on_mem;
+    size_t n_next;
+    struct hx_big of_mem, level_mem, next_mem, on_mem;
 };
 
 /* An object changes twice at most. */
@@ -23,19 +25,33 @@ static inline void reach(struct flood *flood, hx_obj object, uint32_t who)
     if (flood->on[object])
         return;
     flood->on[object] = 1;
-    flood->stack[flood->n++] = object;
+    flood->next[flood->n_next++] = object;
+}
+
+static void turn_to_next(struct flood *flood)
+{
+    hx_obj *level = flood->level;
+    flood->level = flood->next;
+    flood->next = level;
+    flood->n_next = 0;
 }
 
 static hx_error *spread(struct flood *flood, const struct hx_progress *progress)
 {
     const struct hx_graph *graph = flood->graph;
-    for (uint64_t visits = 0; flood->n; visits++) {
-        hx_obj object = flood->stack[--flood->n];
-        flood->on[object] = 0;
-        for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++)
-            if (flood->follows >> hx_edge_kind_of(graph->edge[e]) & 1)
-                reach(flood, hx_edge_target(graph->edge[e]), flood->of[object]);
-        if ((visits & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(progress))
+    for (size_t n; (n = flood->n_next);) {
+        turn_to_next(flood);
+        for (size_t i = 0; i < n; i++) {
+            hx_obj object = flood->level[i];
+            hx_look_ahead(graph, flood->level, i, n, flood->of, NULL);
+            flood->on[object] = 0;
+            for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++)
+                if (flood->follows >> hx_edge_kind_of(graph->edge[e]) & 1)
+                    reach(flood, hx_edge_target(graph->edge[e]), flood->of[object]);
+            if ((i & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(progress))
+                return hx_error_cancelled("tree of objects");
+        }
+        if (hx_progress_cancelled(progress))
             return hx_error_cancelled("tree of objects");
     }
     return NULL;
@@ -46,7 +62,8 @@ static hx_error *find_alone(struct flood *flood, const struct hx_snapshot *snaps
 {
     const hx_obj n = snapshot->graph.n;
     HX_TRY(hx_big_array(flood->of, n));
-    HX_TRY(hx_big_array(flood->stack, n));
+    HX_TRY(hx_big_array(flood->level, n));
+    HX_TRY(hx_big_array(flood->next, n));
     HX_TRY(hx_big_array(flood->on, n));
     for (hx_obj i = 0; i < n; i++)
         flood->of[i] = HX_ALONE_NONE;
@@ -63,7 +80,8 @@ hx_error *hx_alone_find(const struct hx_snapshot *snapshot, const uint32_t *of_r
 {
     struct flood flood = {.graph = &snapshot->graph, .follows = follows};
     hx_error *err = find_alone(&flood, snapshot, of_root, progress);
-    hx_big_free(&flood.stack_mem);
+    hx_big_free(&flood.level_mem);
+    hx_big_free(&flood.next_mem);
     hx_big_free(&flood.on_mem);
     if (err)
         hx_big_free(&flood.of_mem);

@@ -1,8 +1,9 @@
 /* chains.c - one search, breadth first, that begins anew for what is left. */
 #include "traverse/hold/chains.h"
 
+#include "traverse/ahead.h"
+
 #define CHECK_MASK 0xffff /* every so many objects + 1 */
-#define AHEAD      16     /* objects: how far ahead their edges are prefetched */
 
 struct search {
     const struct hx_graph *graph;
@@ -27,8 +28,8 @@ static hx_error *run_search(struct search *search)
     const struct hx_graph *graph = search->graph;
     for (; search->done < search->n; search->done++) {
         hx_obj object = search->queue[search->done];
-        if (search->n - search->done > AHEAD)
-            __builtin_prefetch(&graph->edge[graph->fwd[search->queue[search->done + AHEAD]]]);
+        hx_look_ahead(graph, search->queue, search->done, search->n, search->holder,
+                      search->parent);
         for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
             hx_obj target = hx_edge_target(graph->edge[e]);
             if (hx_edge_kind_of(graph->edge[e]) != HX_EDGE_ASIDE &&
