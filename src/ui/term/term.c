@@ -664,30 +664,51 @@ static int others_text(int width, size_t n, char ret[48])
     return (int)strlen(ret);
 }
 
+/* Takes " and 23 others (#57)" off: so many are left out already. *ret: what follows, " (#57)". */
+static size_t take_others(struct hx_text *text, char ret[32])
+{
+    static const char words[] = " others";
+    char *tail = NULL, *end = NULL;
+    *ret = 0;
+    for (char *s = text->s; s && (s = strstr(s, " and ")); s += 5)
+        tail = s;
+    size_t n = tail ? strtoull(tail + 5, &end, 10) : 0;
+    if (!n || strncmp(end, words, sizeof words - 1) != 0 || strlen(end) >= 32)
+        return 0;
+    strcpy(ret, end + sizeof words - 1);
+    *tail = 0;
+    text->n = (size_t)(tail - text->s);
+    return n;
+}
+
 void hx_text_fewer(const struct hx_term *term, int width, struct hx_text *text)
 {
-    const char *s = hx_text_str(text), *end = name_end(s), *next;
     struct hx_text fewer = {0};
-    char others[48];
+    char others[48], mark[32];
     size_t left = 0;
-    if (hx_text_width(s) <= width)
+    if (hx_text_width(hx_text_str(text)) <= width)
         return;
+    size_t before = take_others(text, mark);
+    const char *s = hx_text_str(text), *end = name_end(s), *next;
+    width -= (int)strlen(mark);
     for (next = end; *next; next = name_end(next + 2))
         left++;
     hx_text_putn(&fewer, s, (size_t)(end - s));
-    for (; left > 1; left--, end = next) {
+    for (; left > (before ? 0 : 1); left--, end = next) {
         size_t kept = fewer.n;
         next = name_end(end + 2);
         hx_text_putn(&fewer, end, (size_t)(next - end));
-        if (hx_text_width(hx_text_str(&fewer)) + others_text(width, left - 1, others) <= width)
+        if (hx_text_width(hx_text_str(&fewer)) + others_text(width, before + left - 1, others) <=
+            width)
             continue;
         fewer.n = fewer.failed ? 0 : kept;
         break;
     }
     if (!fewer.failed)
         fewer.s[fewer.n] = 0;
-    hx_text_middle(term, width - others_text(width, left, others), &fewer);
+    hx_text_middle(term, width - others_text(width, before + left, others), &fewer);
     hx_text_puts(&fewer, others);
+    hx_text_puts(&fewer, mark);
     hx_text_free(text);
     *text = fewer;
 }

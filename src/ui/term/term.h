@@ -86,7 +86,8 @@ void hx_text_cut(const struct hx_term *term, int width, int most, struct hx_text
 /* Cuts a text that is wider than `width` in its middle, so that both ends can be read. */
 void hx_text_middle(const struct hx_term *term, int width, struct hx_text *text);
 
-/* Leaves out the last of names with ", " between that are wider together, and says how many. */
+/* Leaves out the last of names with ", " between that are wider together, and says how many: they
+ * are counted to those that " and 23 others" stands for already. */
 void hx_text_fewer(const struct hx_term *term, int width, struct hx_text *text);
 
 /* Writes s at (y, x) into exactly `width` cells: cut with a mark or filled with blanks;
