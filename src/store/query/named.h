@@ -124,9 +124,9 @@ struct hx_query_args {
 /* named_sets.c */
 #define HX_NAMED_SETS(X)                                                                           \
     X(set, "snapshot id [text]",                                                                   \
-      "rank position what label about bytes objects object number root_id kind",                   \
+      "rank position what label about bytes objects object number root_id kind shown",             \
       "a retainer set, or with `text` a bin: its members, its largest objects, its bytes in each"  \
-      " snapshot")                                                                                 \
+      " snapshot; shown: the label, with `?` of a member in doubt")                                \
     X(set_facts, "snapshot id [text]",                                                             \
       "rows bytes objects heap_bytes only_pages shared_pages scheme most snapshots history first"  \
       " last",                                                                                     \

@@ -35,26 +35,32 @@
 TEXT(set) = "{text:SELECT 1 AS rank, n.position AS position, 'root' AS what,"
             " n.name AS label, coalesce(n.expr, r.kind) AS about, NULL AS bytes,"
             " NULL AS objects, NULL AS object, NULL AS number,"
-            " n.root_id AS root_id, 'root' AS kind FROM hx_named n"
+            " n.root_id AS root_id, 'root' AS kind, n.name AS shown FROM hx_named n"
             " LEFT JOIN roots r ON r.snapshot = n.snapshot"
             " AND r.root_id = n.root_id WHERE instr('+' || $text"
             " || '+', '+' || n.name || '+') > 0 AND n.snapshot = $snapshot"
-            "~SELECT 1 AS rank, m.position AS position, 'retainer' AS what, m.label AS label,"
-            " CASE WHEN m.kind = 'thread' AND " THREADS " > 1 THEN " THREADS " || ' threads'"
+            "~SELECT 1 AS rank, m.position + coalesce(e.doubt, 0) * 1000000000 AS position,"
+            " 'retainer' AS what, m.label AS label,"
+            " CASE WHEN e.doubt THEN printf('%,d of %,d alike', e.entries, e.alike) WHEN m.kind = "
+            "'thread' AND " THREADS " > 1 THEN " THREADS " || ' threads'"
             " ELSE m.kind || coalesce(' of ' || m.module, '') END AS about, NULL AS bytes,"
             " NULL AS objects, NULL AS object, NULL AS number,"
             " CASE m.kind WHEN 'thread' THEN " PART_OF_THREAD
             " ELSE (SELECT min(root_id) FROM roots r WHERE r.snapshot = $snapshot"
-            " AND r.name = m.label AND r.kind = m.kind) END AS root_id, m.kind AS kind"
-            " FROM retainer_members m WHERE m.set_id = $id}"
+            " AND r.name = m.label AND r.kind = m.kind) END AS root_id, m.kind AS kind,"
+            " m.label || CASE WHEN e.doubt THEN '?' ELSE '' END AS shown"
+            " FROM retainer_members m LEFT JOIN hx_entry e ON e.snapshot = $snapshot"
+            " AND e.set_id = m.set_id AND e.position = m.position WHERE m.set_id = $id}"
             " UNION ALL SELECT 2, -bytes, 'object', printf('0x%x', address), type, bytes,"
-            " 1, address, NULL, NULL, NULL FROM (SELECT address, bytes, type FROM objects"
+            " 1, address, NULL, NULL, NULL, printf('0x%x', address) FROM"
+            " (SELECT address, bytes, type FROM objects"
             " WHERE snapshot = $snapshot AND {text:bin = $text~set_id = $id}"
             " ORDER BY bytes DESC, address LIMIT 5)"
             " UNION ALL SELECT 3, snapshot, 'snapshot', snapshot || CASE snapshot"
             " WHEN $snapshot THEN ' (this one)' ELSE '' END,"
             " replace(substr(taken_at, 6, 14), 'T', ' '), bytes, objects, NULL, snapshot,"
-            " NULL, NULL FROM (" HISTORY ") ORDER BY rank, position, object";
+            " NULL, NULL, snapshot || CASE snapshot WHEN $snapshot THEN ' (this one)' ELSE '' END"
+            " FROM (" HISTORY ") ORDER BY rank, position, object";
 
 /* clang-format off */
 #define HISTORY_END(order)                                                                         \
@@ -102,24 +108,26 @@ TEXT(set_facts) =
     " WHERE m.set_id = " set " ORDER BY r.label <> $text, 2, m.position)"
 
 /* clang-format off */
+#define HOLDER_SET                                                                                 \
+    "CASE WHEN g.set_id = 0 THEN '(unreachable)' WHEN g.set_id = 1 THEN 'MANY'"                    \
+        " WHEN g.set_id IS NULL THEN '(not worked out: :analyse)'"                                 \
+        " ELSE (SELECT group_concat(label || CASE doubt WHEN 0 THEN '' ELSE '?' END, ', ')"        \
+            " FROM " MEMBERS_OF("g.set_id") ")"                                                    \
+        " END"
+
 TEXT(holder_sets) =
     "WITH g AS MATERIALIZED (SELECT set_id, sum(bytes) AS bytes, count(*) AS objects"
         " FROM objects"
         " WHERE snapshot = $snapshot AND holder = $text"
         " GROUP BY set_id)"
     " SELECT $snapshot AS snapshot, g.set_id AS set_id, s.members AS members,"
-        " CASE WHEN g.set_id = 0 THEN '(unreachable)' WHEN g.set_id = 1 THEN 'MANY'"
-            " WHEN g.set_id IS NULL THEN '(not worked out: :analyse)'"
-            " ELSE (SELECT group_concat(label || CASE doubt WHEN 0 THEN '' ELSE '?' END, ', ')"
-                " FROM " MEMBERS_OF("g.set_id") ")"
-            " END AS label, "
-        HX_SET_BRIEF_IN("$snapshot", "g.set_id", "s.members",
-            "CASE g.set_id WHEN 0 THEN '(unreachable)' WHEN 1 THEN 'MANY'"
-            " ELSE '(not worked out: :analyse)' END")
-            " AS brief,"
+        " " HOLDER_SET " AS label,"
+        " CASE WHEN s.members > " HX_SET_LARGE " THEN "
+            HX_SET_BRIEF_IN("$snapshot", "g.set_id", "s.members", "NULL")
+            " ELSE " HOLDER_SET " END AS brief,"
         " g.bytes AS bytes, g.objects AS objects,"
         " CASE WHEN s.members = 1 THEN 'alone'"
-            " ELSE (SELECT group_concat(label || ' enters through '"
+            " ELSE (SELECT group_concat(label || ' by '"
                     " || printf('%,d of %,d', entries, alike), '; ')"
                 " FROM " MEMBERS_OF("g.set_id")
                 " WHERE doubt <> 0)"

@@ -11,7 +11,7 @@ static const struct hx_column columns[] = {
     {"bytes", "", HX_AS_BAR, 6, 4, "bytes", NULL},
     {"objects", NULL, HX_AS_COUNT, 9, 2, NULL, NULL},
     {"label", "retained by", HX_AS_NAMES, -20, 0, NULL, "brief"},
-    {"enters", "how", HX_AS_NAMES, -16, 1, NULL, NULL},
+    {"enters", "how", HX_AS_NAMES, -26, 1, NULL, NULL},
     {0},
 };
 

@@ -7,7 +7,7 @@
 
 static const struct hx_column columns[] = {
     {"what", NULL, HX_AS_TEXT, 8, 0, NULL, NULL},
-    {"label", "", HX_AS_TYPE, -23, 0, NULL, NULL},
+    {"shown", "", HX_AS_TYPE, -23, 0, NULL, NULL},
     {"about", "", HX_AS_TEXT, -16, 3, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
     {"bytes", "", HX_AS_BAR, -8, 1, "most", NULL},
