@@ -272,6 +272,15 @@ static enum kind find_item(const uint32_t count[KINDS], uint32_t *fit, uint32_t 
     return best;
 }
 
+/* Several words are an element where one of them is no mere number or text. */
+static bool is_element(const uint8_t *item, size_t stride)
+{
+    bool has = stride == 1;
+    for (size_t i = 0; i < stride; i++)
+        has |= item[i] == POINTER || item[i] == GLOBAL || item[i] == CODE || item[i] == DOUBLE;
+    return has;
+}
+
 static void look_for_array(const struct shapes *shapes, hx_obj object, size_t *span,
                            struct look *look)
 {
@@ -283,7 +292,7 @@ static void look_for_array(const struct shapes *shapes, hx_obj object, size_t *s
             count[census.at[i] % stride][census.kind[i]]++;
         for (size_t at = 0; at < stride; at++)
             look->item[at] = (uint8_t)find_item(count[at], &fit, &all);
-        if (all && (all < 4 || !at_least(fit, all, PATTERN)))
+        if (all && (all < 4 || !at_least(fit, all, PATTERN) || !is_element(look->item, stride)))
             continue;
         look->content = !all ? ZEROS : stride == 1 && look->item[0] == TEXT ? STRING : ARRAY;
         look->stride = (uint8_t)stride;
@@ -838,7 +847,7 @@ static void put_field(const struct shapes *shapes, struct hx_text *text, const s
 
 /* "{-> self, 4 x int}" of fields; those of the same text are told once. */
 static void put_fields(const struct shapes *shapes, struct hx_text *text, const struct field *field,
-                       size_t n, bool more, uint32_t type)
+                       size_t n, const char *more, uint32_t type)
 {
     HX_CLEANUP(hx_text_free) struct hx_text item = {0}, next = {0};
     unsigned items = 0;
@@ -854,8 +863,8 @@ static void put_fields(const struct shapes *shapes, struct hx_text *text, const 
             if (strcmp(hx_text_str(&item), hx_text_str(&next)) != 0)
                 break;
         }
-        if (items == ITEMS || (items && text->n + item.n + 8 > LABEL)) {
-            more = true;
+        if (items == ITEMS || (items && text->n + item.n > LABEL)) {
+            more = more ? more : "...";
             break;
         }
         hx_text_puts(text, items++ ? ", " : "");
@@ -864,7 +873,28 @@ static void put_fields(const struct shapes *shapes, struct hx_text *text, const 
         hx_text_puts(text, hx_text_str(&item));
         text->failed |= item.failed || next.failed;
     }
-    hx_text_puts(text, more ? items ? ", ...}" : "...}" : "}");
+    if (more)
+        hx_text_putf(text, "%s%s", items ? ", " : "", more);
+    hx_text_putc(text, '}');
+}
+
+/* What is behind the words that are told: "...", and of a large block what is at its end. */
+static void put_more(const struct shapes *shapes, struct hx_text *text, const struct shape *shape)
+{
+    struct field last = {.n = 0};
+    size_t span = 0;
+    hx_text_puts(text, "...");
+    if (shape->size < LARGE)
+        return;
+    for (unsigned count = 0; count < 2; count++)
+        for (uint32_t s = 0; s < shape->n; s++) {
+            const hx_obj object = shapes->sample[shape->first + s];
+            const size_t has = used_bytes(shapes->graph, object) / HX_WORD;
+            if (has > WORDS)
+                count_member(shapes, object, shape, has - WORDS, WORDS, count, &span, &last, 1);
+        }
+    hx_text_puts(text, ", ");
+    put_field(shapes, text, &last, HX_NO_TYPE, false);
 }
 
 static void put_struct(const struct shapes *shapes, struct hx_text *text, const struct shape *shape)
@@ -882,7 +912,10 @@ static void put_struct(const struct shapes *shapes, struct hx_text *text, const 
     if (!n)
         return;
     hx_text_puts(text, ": ");
-    put_fields(shapes, text, field, n, n < words, shape->type);
+    HX_CLEANUP(hx_text_free) struct hx_text more = {0};
+    put_more(shapes, &more, shape);
+    put_fields(shapes, text, field, n, n < words ? hx_text_str(&more) : NULL, shape->type);
+    text->failed |= more.failed;
 }
 
 static void put_array(const struct shapes *shapes, struct hx_text *text, const struct shape *shape)
