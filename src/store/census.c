@@ -363,6 +363,8 @@ const struct hx_stored_census hx_stored_censuses[] = {
             "SELECT (SELECT count(*) FROM types WHERE snapshot = $snapshot) AS rows,"
                 " (SELECT sum(bytes) FROM hx_type"
                     " WHERE snapshot = $snapshot AND name IS NOT NULL) AS typed,"
+                " EXISTS (SELECT 1 FROM hx_shape"
+                    " WHERE snapshot = $snapshot AND label IS NOT NULL) AS shapes,"
                 " heap_bytes"
             " FROM snapshots"
             " WHERE snapshot = $snapshot",

@@ -1,5 +1,6 @@
 /* screen_types.c - bytes by the type of the object. */
 #include "ui/app.h"
+#include "ui/command/requests.h"
 #include "ui/data/difference.h"
 #include "ui/list/pane.h"
 
@@ -50,6 +51,15 @@ static bool type_row_set(const struct hx_pane *pane, size_t row, struct hx_of *r
     return true;
 }
 
+/* What has no type is told by shape, where shapes are known. */
+static hx_error *open_type(struct hx_ui *ui, struct hx_pane *pane, size_t row)
+{
+    const bool known = hx_table_at(&pane->rows, row, "confidence")->type == HX_VALUE_TEXT;
+    if (known || hx_table_int(&pane->facts, 0, "shapes", 0) == 0)
+        return hx_ui_open_objects(ui, pane, row);
+    return hx_do_histogram(ui, "shape");
+}
+
 static const char *const key[] = {"type", "confidence", NULL};
 
 const struct hx_screen hx_screen_types = {
@@ -66,6 +76,6 @@ const struct hx_screen hx_screen_types = {
     .source = hx_census_source,
     .head = types_title,
     .empty = "There are no objects, and so no types.",
-    .open = hx_ui_open_objects,
+    .open = open_type,
     .of = type_row_set,
 };
