@@ -349,7 +349,7 @@ static void fit_node(const struct hx_term *term, struct hx_text *text, int64_t l
 }
 
 /* Names that are too long lose their middle, for scopes and what they are of stand at the ends; but
- * types first lose the note behind them, and calls their end, the outermost ones. */
+ * types first lose the note behind them, and calls and shapes their end. */
 static void fit_name(const struct hx_term *term, const struct hx_column *column, int width,
                      struct hx_text *text)
 {
@@ -360,6 +360,8 @@ static void fit_name(const struct hx_term *term, const struct hx_column *column,
         (!type && column->as != HX_AS_TEXT && column->as != HX_AS_SOURCE))
         return;
     if (column->as == HX_AS_NAME && strstr(hx_text_str(text), " < "))
+        return;
+    if (column->as == HX_AS_TYPE && hx_text_str(text)[0] == '{')
         return;
     char *note =
         column->as == HX_AS_TYPE && text->s[text->n - 1] == ')' ? strrchr(text->s, '(') : NULL;

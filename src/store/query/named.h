@@ -114,6 +114,7 @@ struct hx_query_args {
       " those below a root; label: indented, with how many objects; total: with all below")        \
     X(merged_tree_facts, "snapshot text id [more]", "rows deepest heap_bytes",                     \
       "how many rows these are, and how deep the tree is")                                         \
+    X(dominators, "snapshot", "* shape", "the view dominators, and shapes of its objects")         \
     X(largest_dominator, "snapshot", "address bytes", "the object that retains most")              \
     X(largest_dominated, "snapshot [address] limit",                                               \
       "address type bytes retained_bytes retained_objects",                                        \

@@ -230,6 +230,10 @@ TEXT(merged_tree_facts) = "SELECT (SELECT count(*)" NODES ") AS rows,"
                           " AND kind = $text) AS deepest, heap_bytes FROM snapshots"
                           " WHERE snapshot = $snapshot";
 
+TEXT(dominators) = "SELECT d.*, o.shape AS shape FROM dominators d LEFT JOIN objects o"
+                   " ON o.snapshot = d.snapshot AND o.address = d.address"
+                   " WHERE d.snapshot = $snapshot";
+
 TEXT(largest_dominator) = "SELECT address, bytes FROM dominators WHERE snapshot = $snapshot"
                           " ORDER BY retained_bytes DESC, address LIMIT 1";
 

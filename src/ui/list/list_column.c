@@ -222,6 +222,14 @@ void hx_text_spark_of(struct hx_text *text, const char *numbers, int cells, bool
     hx_vec_free(&value);
 }
 
+/* Of an object without a type; the size has a column of its own. */
+static void put_shape(const char *label, bool ascii, struct hx_text *ret)
+{
+    const char *words = strstr(label, ": ");
+    const char *shown = words ? words + 2 : *label ? label : "-";
+    hx_text_escape(ret, shown, strlen(shown), ascii);
+}
+
 void hx_column_text(const struct hx_column *column, const struct hx_table *rows, size_t row,
                     const struct hx_table *facts, bool ascii, struct hx_text *ret)
 {
@@ -230,9 +238,8 @@ void hx_column_text(const struct hx_column *column, const struct hx_table *rows,
         return;
     if (column->marked)
         cell = hx_table_at(rows, row, column->marked);
-    if (column->as == HX_AS_TYPE && cell->type == HX_VALUE_NULL) { /* its shape, else */
-        static const struct hx_column shape = {.name = "shape", .as = HX_AS_TEXT};
-        hx_column_text(&shape, rows, row, facts, ascii, ret);
+    if (column->as == HX_AS_TYPE && cell->type == HX_VALUE_NULL) {
+        put_shape(hx_table_text(rows, row, "shape"), ascii, ret);
         return;
     }
     if (column->as == HX_AS_SWING)

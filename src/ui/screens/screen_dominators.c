@@ -71,7 +71,8 @@ static const struct hx_column largest_columns[] = {
 static void largest_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     (void)pane;
-    ret->view = "dominators";
+    ret->like = "dominators";
+    hx_query_put(HX_QUERY_dominators, HX_QUERY_ARGS(.snapshot = snapshot), &ret->sql);
     hx_query_put(HX_QUERY_dominators_facts, HX_QUERY_ARGS(.snapshot = snapshot), &ret->facts);
 }
 
