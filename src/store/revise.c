@@ -111,8 +111,8 @@ static hx_error *revise_row(struct hx_writer *w)
         return hx_db_error(w->db, code, w->what);
     HX_TRY(hx_db_prepare(w->db, w->what,
                          "UPDATE hx_snapshot SET scheme = coalesce(?1, scheme),"
-                         " parts = parts | ?2, notes = ?3, stray_edges = coalesce(?5, stray_edges)"
-                         " WHERE snapshot = ?4",
+                         " parts = parts | ?2, notes = ?3, stray_edges = coalesce(?5, stray_edges),"
+                         " doubt_bytes = iif(?7, ?6, doubt_bytes) WHERE snapshot = ?4",
                          &st));
     hx_bind_name(st, 1, hx_str(w->scheme));
     sqlite3_bind_int64(st, 2, w->parts);
@@ -123,6 +123,9 @@ static hx_error *revise_row(struct hx_writer *w)
     sqlite3_bind_int64(st, 4, w->id);
     if (w->stray_edges.known)
         sqlite3_bind_int64(st, 5, w->stray_edges.value);
+    if (w->doubt_bytes.known)
+        sqlite3_bind_int64(st, 6, w->doubt_bytes.value);
+    sqlite3_bind_int(st, 7, (w->parts & HX_ANALYSE_RETAINERS) != 0);
     return hx_db_run(w->db, w->what, st);
 }
 

@@ -377,6 +377,21 @@ static inline void check_holding(hx_store *store, int64_t id, const struct hx_sn
     hx_text_free(&expected);
 }
 
+static inline void check_doubt(hx_store *store, int64_t id, const struct hx_snapshot *s, bool holds,
+                               const model_label *set, const model_label *all_edges)
+{
+    char expected[32] = "NULL|\n";
+    uint64_t bytes = 0;
+    for (hx_obj i = 0; i < s->graph.n; i++)
+        bytes += strcmp(set[i], all_edges[i]) != 0 ? s->graph.size[i] : 0;
+    if (holds)
+        snprintf(expected, sizeof expected, "%llu|\n", (unsigned long long)bytes);
+    char *found =
+        tell_format(store, "SELECT doubt_bytes FROM snapshots WHERE snapshot = %d", (int)id);
+    assert_string_equal(found, expected);
+    free(found);
+}
+
 /* Ranks by the snapshot's own rules. */
 static inline void check_ranks(hx_store *store, int64_t id, const struct hx_snapshot *s,
                                const struct hx_analysis *analysis)
@@ -410,6 +425,8 @@ static inline void check_all(hx_store *store, int64_t id, struct hx_snapshot *s,
     check_ranks(store, id, s, analysis);
     static struct model_tree all, sure;
     static model_label set[MODEL_MAX], bin[MODEL_MAX], type[MODEL_MAX];
+    static model_label all_edges[MODEL_MAX];
+    model_retain(s, analysis, all_edges);
     if (holds)
         model_choose(s, &analysis->hold, true, round);
     model_bins(s, bin);
@@ -419,6 +436,7 @@ static inline void check_all(hx_store *store, int64_t id, struct hx_snapshot *s,
     model_dominate(s, true, &sure);
     model_retain(s, analysis, set);
     check_holding(store, id, s, analysis, holds ? round : NULL);
+    check_doubt(store, id, s, holds, set, all_edges);
     for (hx_obj i = 0; i < s->graph.n; i++) {
         snprintf(type[i], MODEL_LABEL, "%s", model_type(s, i) ? model_type(s, i) : "(unknown)");
     }

@@ -277,6 +277,61 @@ static hx_error *analyse_entries(struct hx_writer *w, const struct retainers *r)
     return err;
 }
 
+/* --- what all edges would say ------------------------------------------------------------ */
+
+enum { DOUBT_OBJECTS = 1000000, DOUBT_ELEMENTS = 1 << 22 }; /* beyond these it is not measured */
+
+static bool is_same_set(const hx_sets *a, hx_set x, const hx_sets *b, hx_set y)
+{
+    const hx_retainer *p, *q;
+    size_t n = hx_sets_elements(a, x, &p), m = hx_sets_elements(b, y, &q);
+    if (x <= HX_SET_MANY || y <= HX_SET_MANY)
+        return x == y;
+    return n == m && memcmp(p, q, n * sizeof *p) == 0;
+}
+
+/* Bytes of the objects that have another set in the other retention. */
+static hx_error *compare_retentions(const struct hx_writer *w, const struct retainers *r,
+                                    const hx_sets *sets, const hx_set *other, uint64_t *ret)
+{
+    HX_CLEANUP(hx_pairs_free) struct hx_pairs known = {0};
+    *ret = 0;
+    for (hx_obj i = 0; i < w->graph->n; i++) {
+        uint32_t *differs;
+        HX_TRY(hx_pairs_at(&known, hx_pair_key(r->retention.set[i], other[i]), &differs));
+        if (*differs == HX_NO_PAIR)
+            *differs = !is_same_set(r->sets, r->retention.set[i], sets, other[i]);
+        *ret += *differs ? w->graph->size[i] : 0;
+    }
+    return NULL;
+}
+
+/* A second time, by all edges: only where that is cheap. */
+static hx_error *find_doubt(struct hx_writer *w, const struct hx_analysis *analysis,
+                            const struct retainers *r)
+{
+    struct hx_retention retention = {0};
+    hx_sets *sets = NULL;
+    uint64_t bytes = 0;
+    if (!hx_holdings_wanted(w, analysis) || w->graph->n > DOUBT_OBJECTS)
+        return NULL;
+    hx_edges_restore(w->snapshot, analysis->threads);
+    hx_error *err = hx_sets_create(r->max_set, &sets);
+    if (!err) {
+        hx_sets_allow(sets, DOUBT_ELEMENTS);
+        err = hx_retain(w->snapshot, &r->rule.rule, sets, w->progress, &retention);
+    }
+    if (!err)
+        err = compare_retentions(w, r, sets, retention.set, &bytes);
+    hx_edges_choose(w->snapshot, &analysis->hold, analysis->threads);
+    w->doubt_bytes = hx_int_if(!err, bytes);
+    hx_retention_deinit(&retention);
+    hx_sets_destroy(sets);
+    if (err && err->kind == HX_E_LIMIT)
+        hx_error_free(hx_steal(err)); /* not measured */
+    return err;
+}
+
 static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *analysis,
                                 struct retainers *r)
 {
@@ -297,6 +352,7 @@ static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *a
     HX_TRY(hx_analyse_adds_up(w, &r->census, "retainer sets"));
     HX_TRY(hx_sets_store(w, r->sets, &r->rule, r->census.objects, &r->stored));
     HX_TRY(analyse_entries(w, r));
+    HX_TRY(find_doubt(w, analysis, r));
     if (w->holding && analysis->scheme == &hx_scheme_root)
         HX_TRY(hx_holdings_alone(w, r->sets, &r->retention));
     hx_sets_destroy(hx_steal(r->sets));
@@ -580,7 +636,12 @@ hx_error *hx_analysed_hold(sqlite3 *db, const char *what, int64_t number,
         return hx_db_error(db, code, what);
     ret->holders = sqlite3_column_int(st, 0) != 0;
     const char *rules = (const char *)sqlite3_column_text(st, 1);
-    return rules ? hx_rules_parse(rules, &ret->off) : NULL;
+    hx_error *err = rules ? hx_rules_parse(rules, &ret->off) : NULL;
+    if (!err || err->kind != HX_E_USAGE)
+        return err;
+    hx_error_free(err);
+    return hx_error_new(HX_E_CORRUPT, what, "take it from a backup or make it again",
+                        "the store is damaged (a rule that is not there)");
 }
 
 static hx_error *analyse_parts(struct hx_writer *w, const struct hx_analysis *analysis, bool rounds,
