@@ -67,14 +67,14 @@ static struct hx_value int_value(uint64_t value)
 
 /* People read the shape of what has no type; programs read NULL. */
 static struct hx_value type_value(const struct hx_snapshot *snapshot, hx_obj object,
-                                  enum hx_format format)
+                                  enum hx_format format, struct hx_text *name)
 {
-    const uint32_t type = snapshot->graph.type ? snapshot->graph.type[object] : HX_NO_TYPE;
-    const bool known = format == HX_FORMAT_TEXT || type < snapshot->types.n;
-    const char *name = known ? hx_snapshot_name_of(snapshot, object) : NULL;
-    if (!name)
+    const bool typed = hx_snapshot_number_of(snapshot, object) < snapshot->types.n;
+    if (format == HX_FORMAT_TEXT || typed)
+        hx_snapshot_put_name(snapshot, object, name);
+    if (!name->n)
         return (struct hx_value){.type = HX_VALUE_NULL};
-    return (struct hx_value){.type = HX_VALUE_TEXT, .text = name, .text_bytes = strlen(name)};
+    return (struct hx_value){.type = HX_VALUE_TEXT, .text = name->s, .text_bytes = name->n};
 }
 
 /* Where the word of a step stands in graph.edge. */
@@ -121,6 +121,7 @@ static hx_error *add_step(hx_rows *rows, const struct hx_snapshot *snapshot, siz
     HX_TRY(tell_rule(snapshot, step, &said));
     const struct hx_graph *graph = &snapshot->graph;
     const char *kind = hx_edge_kind_name((enum hx_edge_kind)step->kind);
+    HX_CLEANUP(hx_text_free) struct hx_text name = {0};
     struct hx_value null = {.type = HX_VALUE_NULL};
     struct hx_value values[] = {
         int_value(chain),
@@ -131,10 +132,11 @@ static hx_error *add_step(hx_rows *rows, const struct hx_snapshot *snapshot, siz
         int_value(step->offset),
         {.type = HX_VALUE_TEXT, .text = kind, .text_bytes = strlen(kind)},
         int_value(graph->size[step->target]),
-        type_value(snapshot, step->target, format),
+        type_value(snapshot, step->target, format, &name),
         said.n ? (struct hx_value){.type = HX_VALUE_TEXT, .text = said.s, .text_bytes = said.n}
                : null,
     };
+    HX_NEED(!name.failed);
     return hx_rows_add(rows, values);
 }
 

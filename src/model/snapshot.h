@@ -202,6 +202,10 @@ size_t hx_snapshot_names(const struct hx_snapshot *snapshot);
 const char *hx_snapshot_name(const struct hx_snapshot *snapshot, size_t number);
 size_t hx_snapshot_number_of(const struct hx_snapshot *snapshot, hx_obj object);
 const char *hx_snapshot_name_of(const struct hx_snapshot *snapshot, hx_obj object);
+/* Appends that name; to a shape also who allocated it, where that is known: " from put". */
+void hx_snapshot_put_name(const struct hx_snapshot *snapshot, hx_obj object, struct hx_text *text);
+/* Appends " from put" alone. */
+void hx_snapshot_put_maker(const struct hx_snapshot *snapshot, hx_obj object, struct hx_text *text);
 
 /* Appends a sentence to notes (printf); "partial" also clears `complete`. */
 void hx_snapshot_note(struct hx_snapshot *snapshot, bool partial, const char *format, ...)

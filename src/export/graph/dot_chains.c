@@ -70,11 +70,14 @@ static void draw_object(struct hx_sink *sink, const struct hx_snapshot *snapshot
 {
     const struct hx_graph *graph = &snapshot->graph;
     const char *name = hx_snapshot_name_of(snapshot, object);
-    HX_CLEANUP(hx_text_free) struct hx_text label = {0};
+    HX_CLEANUP(hx_text_free) struct hx_text label = {0}, maker = {0};
     char id[32], human[HX_HUMAN];
     snprintf(id, sizeof id, "0x%" PRIx64, graph->addr[object]);
+    hx_snapshot_put_maker(snapshot, object, &maker);
     if (name)
         hx_dot_line(&label, name);
+    if (maker.n)
+        hx_dot_line(&label, maker.s + 1);
     hx_dot_linef(&label, "%s", id);
     hx_dot_linef(&label, "%s", hx_human_bytes(graph->size[object], human));
     if (main)

@@ -175,32 +175,32 @@ static hx_error *number_nodes(struct writer *w)
     return NULL;
 }
 
-/* Names of types and shapes as parts of JSON strings. Readers take "<WORD 0xADDRESS>" for one of
- * many <WORD>: a blank inside the word would end it. */
+/* A name as a JSON string. Readers take "<WORD 0xADDRESS>" for one of many <WORD>: a blank inside
+ * the word would end it. */
+static void put_word(struct hx_text *quoted, const char *name)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text word = {0};
+    for (const char *at = name; *at; at++)
+        if (*at == ' ')
+            hx_text_puts(&word, "\xc2\xa0");
+        else
+            hx_text_putc(&word, *at);
+    hx_text_json(quoted, hx_text_str(&word), word.n);
+    quoted->failed |= word.failed;
+}
+
+/* Names of types and shapes, without the quotes. */
 static hx_error *name_objects(struct writer *w)
 {
     const size_t n = hx_snapshot_names(w->snapshot);
     w->name = calloc(n + 1, sizeof *w->name);
     HX_NEED(w->name);
-    struct hx_text word = {0}, quoted = {0};
-    bool failed = false;
-    for (size_t i = 0; i <= n && !failed; i++) {
-        const char *name = i < n ? hx_snapshot_name(w->snapshot, i) : "(unknown)";
-        hx_text_clear(&word);
-        hx_text_clear(&quoted);
-        for (const char *at = name; *at; at++) {
-            if (*at == ' ')
-                hx_text_puts(&word, "\xc2\xa0");
-            else
-                hx_text_putc(&word, *at);
-        }
-        hx_text_json(&quoted, hx_text_str(&word), word.n);
-        failed =
-            word.failed || quoted.failed || !(w->name[i] = strndup(quoted.s + 1, quoted.n - 2));
+    for (size_t i = 0; i <= n; i++) {
+        HX_CLEANUP(hx_text_free) struct hx_text quoted = {0};
+        put_word(&quoted, i < n ? hx_snapshot_name(w->snapshot, i) : "(unknown)");
+        HX_NEED(!quoted.failed && (w->name[i] = strndup(quoted.s + 1, quoted.n - 2)));
     }
-    hx_text_free(&word);
-    hx_text_free(&quoted);
-    return failed ? hx_error_nomem() : NULL;
+    return NULL;
 }
 
 /* --- the head -------------------------------------------------------------------------- */
@@ -421,6 +421,17 @@ static bool is_unreachable(const struct hx_graph *g, hx_obj i)
     return g->state[i] == HX_STATE_DEFINITE || g->state[i] == HX_STATE_INDIRECT;
 }
 
+static void put_maker(struct writer *w, hx_obj i)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text maker = {0}, quoted = {0};
+    hx_snapshot_put_maker(w->snapshot, i, &maker);
+    if (!maker.n)
+        return;
+    put_word(&quoted, maker.s);
+    if (!quoted.failed)
+        hx_hs_put(w->out, quoted.s + 1, quoted.n - 2);
+}
+
 static void put_object_string(struct writer *w, hx_obj i)
 {
     const struct hx_graph *g = &w->snapshot->graph;
@@ -432,6 +443,7 @@ static void put_object_string(struct writer *w, hx_obj i)
     if (is_unreachable(g, i))
         hx_hs_puts(w->out, "(unreachable)\xc2\xa0");
     hx_hs_puts(w->out, w->name[hx_snapshot_number_of(w->snapshot, i)]);
+    put_maker(w, i);
     hx_hs_put(w->out, address, (size_t)n);
 }
 

@@ -94,6 +94,15 @@ static void put_indent(struct asking *asking, struct hx_text *text)
         hx_text_puts(text, "  ");
 }
 
+static hx_error *set_name(struct hx_cell *cell, const struct hx_snapshot *snapshot, hx_obj object)
+{
+    struct hx_text name = {0};
+    hx_snapshot_put_name(snapshot, object, &name);
+    if (name.n || name.failed)
+        return set_text(cell, &name);
+    return NULL;
+}
+
 /* Step `i` of a chain: the object that it leads to. left_out: this and the ones behind it. */
 static hx_error *add_step(struct asking *asking, size_t number, const struct hx_chain *chain,
                           size_t i, size_t left_out, bool alike)
@@ -101,7 +110,6 @@ static hx_error *add_step(struct asking *asking, size_t number, const struct hx_
     const struct hx_snapshot *snapshot = asking->ui->graph;
     const struct hx_graph *graph = &snapshot->graph;
     const struct hx_step *step = &chain->step[i];
-    const char *name = hx_snapshot_name_of(snapshot, step->target);
     struct hx_text text = {0};
     struct hx_cell *cell;
     HX_TRY(hx_table_add(&asking->rows, &cell));
@@ -118,8 +126,7 @@ static hx_error *add_step(struct asking *asking, size_t number, const struct hx_
             hx_cell_set_int(&cell[OFFSET], (int64_t)step->offset);
         hx_cell_set_int(&cell[BYTES], (int64_t)graph->size[step->target]);
         HX_TRY(hx_cell_set_text(&cell[KIND], kind, strlen(kind)));
-        if (name)
-            HX_TRY(hx_cell_set_text(&cell[TYPE], name, strlen(name)));
+        HX_TRY(set_name(&cell[TYPE], snapshot, step->target));
     }
     put_indent(asking, &text);
     if (left_out > 1) {
@@ -203,14 +210,12 @@ static hx_error *add_leak(struct asking *asking, hx_obj object, const struct hx_
     HX_TRY(hx_leaks_holder(graph, object, progress, &leak, &steps));
     if (leak == HX_NO_OBJ)
         return NULL;
-    const char *name = hx_snapshot_name_of(snapshot, leak);
     struct hx_text text = {0};
     struct hx_cell *cell;
     HX_TRY(hx_table_add(&asking->rows, &cell));
     hx_cell_set_int(&cell[TARGET], (int64_t)graph->addr[leak]);
     hx_cell_set_int(&cell[BYTES], (int64_t)graph->size[leak]);
-    if (name)
-        HX_TRY(hx_cell_set_text(&cell[TYPE], name, strlen(name)));
+    HX_TRY(set_name(&cell[TYPE], snapshot, leak));
     hx_text_putf(&text, "leak 0x%" PRIx64 ", ", graph->addr[leak]);
     hx_text_count(&text, (int64_t)steps);
     hx_text_puts(&text, steps == 1 ? " step" : " steps");
