@@ -1,5 +1,5 @@
 /* test_shapes.c - which blocks look alike, and the labels that they get. */
-#include "unit.h"
+#include "analysis_check.h"
 
 #include "../image/image.h"
 #include "traverse/hold/evidence.h"
@@ -177,6 +177,68 @@ static void arrays(void **state)
     hx_text_free(&text);
 }
 
+/* What the store says: the view sums up to the heap, and the table has the same labels. */
+static void stored(void **state)
+{
+    (void)state;
+    struct hx_text text = {0};
+    struct hx_analysis analysis = {.scheme = hx_scheme_find("root")};
+    hx_store *store;
+    int64_t id;
+    draw_list(&text, 100);
+    hx_text_puts(&text, "obj large 20480: n0 1\nobj other 32: 0\n");
+    struct hx_drawing drawing = find(&text, 1);
+    struct hx_snapshot *snapshot = drawing.snapshot;
+    assert_done(hx_reach(snapshot, HX_INTERIOR_KNOWN, 1, NULL));
+    assert_done(hx_store_temporary(&store));
+    assert_done(hx_store_add(store, snapshot, &analysis, NULL, &id));
+    assert_same_rows(store, "SELECT sum(bytes), sum(objects) FROM shapes",
+                     "SELECT sum(bytes), count(*) FROM objects");
+    assert_same_rows(store, "SELECT shape, bytes, objects FROM shapes",
+                     "SELECT shape, sum(bytes), count(*) FROM objects GROUP BY 1");
+    assert_nothing(store, "SELECT 1 FROM objects WHERE shape IS NULL");
+    assert_done(hx_store_close(store));
+    hx_drawing_deinit(&drawing);
+    hx_text_free(&text);
+}
+
+/* Objects are called by their types, else by shapes and who allocated them. */
+static void names(void **state)
+{
+    (void)state;
+    static const char *const labels[] = {"#3 app::put(int) < main", "std::f<(a)>::operator()() < g",
+                                         "(anonymous namespace)::make(int) < main", "<unknown>"};
+    static const char *const expected[] = {
+        "40 bytes: {-> self, -> text, int, double, 0} from app::put",
+        "40 bytes: {-> self, -> text, int, double, 0} from std::f<(a)>::operator()",
+        "40 bytes: {-> self, -> text, int, double, 0} from (anonymous namespace)::make",
+        "40 bytes: {-> self, -> text, int, double, 0}",
+    };
+    struct hx_text text = {0}, name = {0};
+    draw_list(&text, 100);
+    struct hx_drawing drawing = find(&text, 1);
+    struct hx_snapshot *snapshot = drawing.snapshot;
+    struct hx_graph *graph = &snapshot->graph;
+    const hx_obj node = hx_drawing_object(&drawing, "n5");
+    assert_done(hx_big_array(graph->site, graph->n));
+    for (uint32_t i = 0; i < 4; i++) {
+        struct hx_site site = {.label = strdup(labels[i]), .stack = i < 3 ? i : HX_SITE_UNKNOWN};
+        assert_true(hx_vec_push(&snapshot->sites, site));
+        graph->site[node] = i;
+        hx_text_clear(&name);
+        hx_snapshot_put_name(snapshot, node, &name);
+        assert_string_equal(hx_text_str(&name), expected[i]);
+    }
+    assert_done(hx_big_array(graph->type, graph->n));
+    assert_true(hx_vec_push(&snapshot->types, ((struct hx_type){.name = strdup("Node")})));
+    hx_text_clear(&name);
+    hx_snapshot_put_name(snapshot, node, &name);
+    assert_string_equal(hx_text_str(&name), "Node");
+    hx_text_free(&name);
+    hx_drawing_deinit(&drawing);
+    hx_text_free(&text);
+}
+
 /* Any words give labels that keep the rules. */
 static void anything(void **state)
 {
@@ -210,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(structs), cmocka_unit_test(few),    cmocka_unit_test(variants),
         cmocka_unit_test(nulls),   cmocka_unit_test(arrays), cmocka_unit_test(anything),
+        cmocka_unit_test(stored),  cmocka_unit_test(names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
