@@ -40,7 +40,12 @@ static void histogram_source(const struct hx_pane *pane, int64_t snapshot, struc
     if (histogram && histogram->condition)
         hx_text_putf(&where, "%s(%s)", where.n ? " AND " : "", histogram->condition);
     hx_histogram_sql(word_of(pane), snapshot, hx_text_str(&where), &ret->sql);
-    hx_histogram_facts(word_of(pane), snapshot, hx_text_str(&where), &ret->facts);
+    /* Some view has the sums of most sets: then there are as many rows as objects at most, and the
+     * list ends where they do. */
+    if (of.subset == HX_SUBSET_DOMINATED || (histogram && histogram->condition))
+        hx_histogram_facts(word_of(pane), snapshot, hx_text_str(&where), &ret->facts);
+    else
+        hx_of_facts(&of, snapshot, &ret->facts);
     ret->sql.failed |= where.failed;
 }
 
