@@ -146,12 +146,13 @@ static const struct {
      "coalesce((SELECT t.label FROM hx_stack t WHERE t.stack_id = x), '(unknown)')"},
     {"state", "state", "coalesce(x, '(unknown)')"},
     {"age",
-     "(SELECT t.snapshot FROM snapshots t WHERE t.snapshot < objects.snapshot AND NOT EXISTS"
+     "(SELECT t.snapshot FROM hx_snapshot t WHERE t.snapshot < objects.snapshot AND (NOT EXISTS"
      " (SELECT 1 FROM objects p WHERE p.snapshot = t.snapshot AND p.address = objects.address"
-     " AND p.bytes = objects.bytes) ORDER BY t.snapshot DESC LIMIT 1)",
-     "CASE WHEN x IS NULL THEN 'since snapshot ' || (SELECT min(snapshot) FROM snapshots)"
+     " AND p.bytes = objects.bytes) OR t.pid IS NOT (SELECT s.pid FROM hx_snapshot s"
+     " WHERE s.snapshot = objects.snapshot)) ORDER BY t.snapshot DESC LIMIT 1)",
+     "CASE WHEN x IS NULL THEN 'since snapshot ' || (SELECT min(snapshot) FROM hx_snapshot)"
      " || ' or before' ELSE 'since snapshot ' ||"
-     " (SELECT min(t.snapshot) FROM snapshots t WHERE t.snapshot > x) END"},
+     " (SELECT min(t.snapshot) FROM hx_snapshot t WHERE t.snapshot > x) END"},
 };
 
 void hx_histogram_sql(const char *by, int64_t snapshot, const char *where, struct hx_text *sql)
