@@ -265,8 +265,7 @@ static bool parse_type_name(struct parser *p, const char *s)
     return !p->depth;
 }
 
-/* Scopes that have no name say nothing. */
-static void put_named_scopes(const char *name, struct hx_text *ret)
+void hx_text_named_scopes(struct hx_text *ret, const char *name)
 {
     static const char none[] = "(anonymous namespace)::";
     for (const char *at; (at = strstr(name, none)); name = at + strlen(none))
@@ -278,7 +277,7 @@ void hx_text_type(struct hx_text *text, const char *name)
 {
     struct parser p = {.depth = 0};
     struct hx_text named = {0};
-    put_named_scopes(name, &named);
+    hx_text_named_scopes(&named, name);
     name = hx_text_str(&named);
     /* In the name of an operator brackets are none. */
     bool plain = !strchr(name, '<') || strstr(name, "operator") || strlen(name) > NAME_MAX_LENGTH;

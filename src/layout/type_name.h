@@ -4,6 +4,9 @@
 
 #include "base/text.h"
 
+/* Appends any text without "(anonymous namespace)::", which says nothing. */
+void hx_text_named_scopes(struct hx_text *text, const char *name);
+
 /* Appends a demangled name without scopes that have no name and what the C++ library adds of its
  * own: template arguments that nobody chose, scopes of versions, and blocks that only wrap
  * something else, which are named by what is inside ("chat::Session (make_shared)"). What cannot be

@@ -1,6 +1,7 @@
 /* call_label.c - stacks in one line. */
 #include "ui/data/call_label.h"
 
+#include "layout/type_name.h"
 #include "model/function_name.h"
 
 #include <ctype.h>
@@ -61,6 +62,15 @@ static void put_call(struct calls *calls, struct hx_text *call)
     hx_text_clear(call);
 }
 
+static void put_function(const char *s, size_t n, struct hx_text *ret)
+{
+    struct hx_text bare = {0};
+    hx_function_name_bare(&bare, s, n);
+    hx_text_named_scopes(ret, hx_text_str(&bare));
+    ret->failed |= bare.failed;
+    hx_text_free(&bare);
+}
+
 void hx_text_calls(struct hx_text *text, const char *label)
 {
     struct hx_text call = {0}, library = {0}; /* the library's, until somebody else calls it */
@@ -72,7 +82,7 @@ void hx_text_calls(struct hx_text *text, const char *label)
         end = end ? end : s + strlen(s);
         if (was_main && is_start(s))
             break;
-        hx_function_name_bare(&call, s, (size_t)(end - s));
+        put_function(s, (size_t)(end - s), &call);
         was_main = strcmp(hx_text_str(&call), "main") == 0;
         if (is_library(hx_text_str(&call))) {
             struct hx_text inner = library;

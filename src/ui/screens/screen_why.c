@@ -26,7 +26,7 @@
 #define END_ROWS 500
 
 static const struct hx_column columns[] = {
-    {"reference", "chain", HX_AS_TEXT, -20, 0, NULL, NULL},
+    {"reference", "chain", HX_AS_TYPE, -20, 0, NULL, NULL},
     {"offset", NULL, HX_AS_OFFSET, 8, 1, NULL, NULL},
     {"kind", "points", HX_AS_TEXT, 8, 4, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 7, 3, NULL, NULL},
