@@ -86,6 +86,8 @@ struct cell {
     bool text;               /* may be cut, stands to the left */
 };
 
+enum { INDENT_MOST = 100 }; /* levels: a store may lie about depths */
+
 struct table {
     hx_rows *rows;
     size_t columns;
@@ -174,7 +176,7 @@ static void put_cell(struct table *table, size_t column, struct hx_value value, 
         break;
     case HX_VALUE_INT:
         if (table->depth >= 0 && strcmp(name, "depth") == 0)
-            table->depth = value.i;
+            table->depth = value.i < 0 ? 0 : value.i < INDENT_MOST ? value.i : INDENT_MOST;
         if (is_address(table, name))
             hx_text_putf(text, "0x%llx", (unsigned long long)value.i);
         else if (table->units && value.i >= 0 && is_bytes(name))
