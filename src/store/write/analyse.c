@@ -312,8 +312,8 @@ static hx_error *find_doubt(struct hx_writer *w, const struct hx_analysis *analy
 {
     struct hx_retention retention = {0};
     hx_sets *sets = NULL;
-    uint64_t bytes = 0;
-    if (!hx_holdings_wanted(w, analysis) || w->graph->n > DOUBT_OBJECTS)
+    uint64_t bytes = 0, objects = w->graph->n; /* whose type may be narrow */
+    if (!hx_holdings_wanted(w, analysis) || objects > DOUBT_OBJECTS)
         return NULL;
     hx_edges_restore(w->snapshot, analysis->threads);
     hx_error *err = hx_sets_create(r->max_set, &sets);
