@@ -201,6 +201,11 @@ static int note_read(void *tables, int action, const char *first, const char *se
 
 static const char *shown_columns(const struct hx_query *query)
 {
+    if (query->brief && strcmp(query->view, "dominators") == 0)
+        return "snapshot, address, coalesce(type, (SELECT o.shape FROM objects o"
+               " WHERE o.snapshot = dominators.snapshot AND o.address = dominators.address))"
+               " AS type, bytes, retained_bytes, retained_objects, sure_retained_bytes,"
+               " sure_retained_objects, parent";
     return query->brief && strcmp(query->view, "retainers") == 0
                ? "snapshot, set_id, members, many, " HX_SET_BRIEF(
                      "retainers.set_id", "members", "label", "") " AS label, bytes, objects"
