@@ -230,7 +230,7 @@ static void test_calls(void **state)
         {"box<int>::operator()(int) < operator new[](unsigned long)",
          "box::operator() < operator new[]"},
         {"(anonymous namespace)::go(int)::{lambda(auto:1)#1}::operator()(int) const < main",
-         "(anonymous namespace)::go::{lambda#1}::operator() < main"},
+         "go::{lambda#1}::operator() < main"},
         {"decltype(auto) zoo::pick<int>(int) < main", "zoo::pick < main"},
         {"walk(int) < walk(int) < walk(int) < main", "walk (recursive) < main"},
         {"<T as Trait>::run < main", "<T as Trait>::run < main"},
