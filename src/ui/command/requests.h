@@ -40,8 +40,7 @@ enum hx_waits {
     X(forward, "forward", "L", "", "Look", "forward again, after back", NOW)                       \
     X(why, "why", "w", "[ADDRESS]", "Look", "why is it alive: chains from roots", ROW)             \
     X(objects, "objects", "o", "", "Look", "the objects of this row", ROW)                         \
-    X(histogram, "histogram", "H", "[BY]", "Look", "the row's objects by type, size, site, age",   \
-      ROW)                                                                                         \
+    X(histogram, "histogram", "H", "[BY]", "Look", "its objects by type, size, site, age", ROW)    \
     X(referrers, "referrers", "R", "", "Look", "the object: referrers and referents", ROW)         \
     X(stack, "stack", "s", "[ADDRESS]", "Look", "who allocated it: the stack", ROW)                \
     X(threads, "threads", "", "", "Look", "where each thread stood", NOW)                          \
