@@ -227,6 +227,43 @@ static void test_widths(void **state)
     }
 }
 
+/* Of names that are too wide together some are left out and counted. */
+static void test_fewer(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *names;
+        int width;
+        const char *shown;
+    } fewer[] = {
+        {"one, two, three", 15, "one, two, three"},
+        {"one, two, three", 14, "one, two +1"},
+        {"one, two, three", 8, "one +2"},
+        {"map<int, char>, two", 17, "map<int, char> +1"},
+        {"first_of_all_names, second_of_all_names, third_of", 40,
+         "first_of_all_names and 2 others"},
+    };
+    static const char *const pieces[] = {"a",        ", ",           "<", ">", " and ",
+                                         "7 others", "\xe6\x97\xa5", " "};
+    struct unit_random random = unit_random_begin("fewer");
+    struct hx_term term = {.utf8 = true};
+    for (size_t i = 0; i < sizeof fewer / sizeof *fewer; i++) {
+        struct hx_text text = {0};
+        hx_text_puts(&text, fewer[i].names);
+        hx_text_fewer(&term, fewer[i].width, &text);
+        assert_string_equal(hx_text_str(&text), fewer[i].shown);
+        hx_text_free(&text);
+    }
+    for (int round = 0; round < (int)unit_rounds(3000); round++) {
+        struct hx_text text = {0};
+        for (size_t n = unit_random(&random) % 30; n; n--)
+            hx_text_puts(&text, pieces[unit_random(&random) % 8]);
+        hx_text_fewer(&term, 24 + (int)(unit_random(&random) % 40), &text);
+        assert_int_equal(strlen(hx_text_str(&text)), text.n);
+        hx_text_free(&text);
+    }
+}
+
 int main(void)
 {
     setlocale(LC_CTYPE, "C.UTF-8");
@@ -234,7 +271,7 @@ int main(void)
         cmocka_unit_test(test_keys),       cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_escape),     cmocka_unit_test(test_paste),
         cmocka_unit_test(test_characters), cmocka_unit_test(test_any_bytes),
-        cmocka_unit_test(test_widths),
+        cmocka_unit_test(test_widths),     cmocka_unit_test(test_fewer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -704,7 +704,7 @@ void hx_text_fewer(const struct hx_term *term, int width, struct hx_text *text)
         fewer.n = fewer.failed ? 0 : kept;
         break;
     }
-    if (!fewer.failed)
+    if (fewer.s)
         fewer.s[fewer.n] = 0;
     hx_text_middle(term, width - others_text(width, before + left, others), &fewer);
     hx_text_puts(&fewer, others);
