@@ -52,7 +52,7 @@ enum hx_exit {
       HX_OPTS_ANALYSIS | HX_OPTS_ATTRIBUTION | HX_OPTS_FOREIGN | HX_BIT(BY) | HX_BIT(OBJECT) |     \
           HX_BIT(SNAPSHOT) | HX_BIT(OUT),                                                          \
       "write a store in the format of another program")                                            \
-    X(import, "IN", 1, 1, HX_OPTS_FOREIGN | HX_BIT(OUT),                                           \
+    X(import, "IN", 1, 1, HX_OPTS_FOREIGN | HX_BIT(OUT) | HX_BIT(THREADS_AS),                      \
       "read a core or a GHC profile into a store")                                                 \
     X(sql, "FILE 'SELECT ...'", 2, 2, HX_OPTS_FOREIGN | HX_BIT(FORMAT),                            \
       "ask a store in SQL, read only")                                                             \

@@ -52,6 +52,12 @@ const char *hx_reg_name(size_t i);
 /* The shortest name of what holds vector[i] ("xmm3", "ymm3", "zmm3"). */
 void hx_vector_name(size_t i, char ret[8]);
 
+/* Does it show a file? A core tells no inodes. */
+static inline bool hx_mapping_is_file(const struct hx_mapping *mapping)
+{
+    return mapping->path && mapping->path[0] == '/';
+}
+
 /* Memory of brk(), as the kernel says. */
 static inline bool hx_mapping_is_brk(const struct hx_mapping *mapping)
 {

@@ -688,6 +688,11 @@ static void draw_rows(const struct hx_ui *ui, const struct hx_pane *pane,
             hx_put(&ui->term, y, 0, layout->columns, row == pane->cursor ? "> ..." : "  ...", false,
                    row == pane->cursor ? HX_STYLE_CURSOR : HX_STYLE_DIM);
     }
+    for (int64_t i = 0; names && i < n; i++) {
+        hx_text_free(&names[i].whole);
+        hx_text_free(&names[i].shown);
+    }
+    free(names);
 }
 
 /* "recording: 12 lost of 1,234,567 events" */

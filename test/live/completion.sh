@@ -94,8 +94,8 @@ gives 'heapx snap 1 --pause p' precopy
 gives 'heapx report x roots --sort ret' retained_bytes
 gives 'heapx report x roots --sort bytes:' asc desc
 gives 'heapx report x roots --where dir' direct_objects
-gives 'heapx report x reta' retainers retainer_members
-gives 'heapx report --limit 3 x retainer_' retainer_members
+gives 'heapx report x reta' retainers retainer_members retainer_entries
+gives 'heapx report --limit 3 x retainer_' retainer_members retainer_entries
 gives 'heapx check x leaked_b' leaked_bytes
 gives 'heapx check x leaked_bytes types.conf' types.confidence
 gives 'heapx check x ledgers.'

@@ -66,7 +66,7 @@ def take(folder, path, *options, name="core.db", ok=(0,)):
     store = f"{folder}/{name}"
     if os.path.exists(store):
         os.unlink(store)
-    said = heapx("import", path, "-o", store, *options, ok=ok)
+    said = heapx("import", path, "-o", store, "--threads-as", "parts", *options, ok=ok)
     return store, said[2]
 
 
@@ -80,7 +80,7 @@ def compare(folder, target, what, leave=None):
     os.mkdir(own)
     os.kill(target.pid, signal.SIGSTOP)
     store = f"{own}/live.db"
-    heapx("snap", target.pid, "-o", store)
+    heapx("snap", target.pid, "-o", store, "--threads-as", "parts")  # a core does not name threads
     path = gcore(own, target.pid)
     core, _ = take(own, path)
     same(store, core, dict(threads_leave(target.pid), **(leave or {})), what)

@@ -30,7 +30,7 @@ enum {
     VALUES = 10,   /* pointers below this part of what is not null: a field of other values */
     HARDLY = 3,    /* pointers below this part of all: a field that is hardly ever set */
     AT_END = 25,   /* the same of the last word of a block, which may lie behind the request */
-    MOSTLY = 97,   /* pointers to one group, so that the others are the exception */
+    MOSTLY = 97,   /* values of a field that are small: a tag */
     ANSWERED = 60, /* links that are answered, so that others are the exception */
     ONE_WAY = 80,  /* pointers of a class to one group: a field of a rare variant */
     NEARLY = 90,   /* of the pointers of a class: all lead to one group */
@@ -108,7 +108,7 @@ static bool is_module_address(const struct fields *fields, uint64_t value)
         return false;
     const struct hx_snapshot *snapshot = fields->judge->snapshot;
     size_t i = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, value);
-    return i < snapshot->n_mappings && snapshot->mapping[i].inode;
+    return i < snapshot->n_mappings && hx_mapping_is_file(&snapshot->mapping[i]);
 }
 
 static void find_modules(struct fields *fields)
@@ -117,7 +117,7 @@ static void find_modules(struct fields *fields)
     fields->module_low = UINT64_MAX;
     for (size_t i = 0; i < snapshot->n_mappings; i++) {
         const struct hx_mapping *mapping = &snapshot->mapping[i];
-        if (!mapping->inode)
+        if (!hx_mapping_is_file(mapping))
             continue;
         if (mapping->start < fields->module_low)
             fields->module_low = mapping->start;
@@ -483,14 +483,22 @@ static bool is_slack(const struct words *words, size_t i)
     return i + 1 == words->n && words->n < WORDS && words->n % 2 == 1;
 }
 
-/* By what the words of the class are. */
-static enum hx_rule judge_kind(const struct class *class, bool first, bool slack)
+/* Is a word that may lie behind the request no pointer in most of the group? */
+static bool is_idle(const struct field *field)
+{
+    uint64_t all = (uint64_t)field->zero + field->pointer + field->value + field->text;
+    return part_below(field->pointer, all, AT_END);
+}
+
+/* By what the words of the class are; of the group where the class is small. */
+static enum hx_rule judge_kind(const struct field *field, const struct class *class, bool first,
+                               bool slack)
 {
     /* what begins with text is text, and no struct like those that begin with a pointer */
     uint64_t values = (uint64_t) class->value + (first ? 0 : class->text);
     uint64_t all = class->zero + class->pointer + values;
     if (all < ALIKE)
-        return HX_RULE_NONE;
+        return slack && is_idle(field) ? HX_RULE_slack : HX_RULE_NONE;
     if (slack && part_below(class->pointer, all, AT_END))
         return HX_RULE_slack;
     /* the first word is always written */
@@ -516,15 +524,24 @@ static bool is_chain(const struct class *class)
 }
 
 /* Plain interior pointers that all lead to one place in blocks alike: links of an intrusive list.
- */
+ * Leftovers may do so, too, but not in nearly all of a class. */
+static bool is_intrusive(const struct class *class)
+{
+    uint64_t values = (uint64_t) class->value + class->text;
+    uint64_t all = class->zero + class->pointer + values;
+    return class->interior >= ALIKE && !part_below(class->to_place, class->interior, NEARLY) &&
+           !part_below(class->interior, class->pointer, NEARLY) &&
+           !part_below(class->pointer, class->pointer + values, NEARLY) &&
+           !part_below(class->pointer, all, AT_END);
+}
+
 static hx_error *find_landings(struct fields *fields)
 {
     for (size_t i = 0; i < fields->classes.n; i++) {
-        const struct class *class = &fields->classes.v[i];
         uint32_t *landing;
-        if (class->interior < ALIKE || part_below(class->to_place, class->interior, NEARLY))
+        if (!is_intrusive(&fields->classes.v[i]))
             continue;
-        HX_TRY(hx_pairs_at(&fields->landings, class->place, &landing));
+        HX_TRY(hx_pairs_at(&fields->landings, fields->classes.v[i].place, &landing));
         *landing = 1;
     }
     return NULL;
@@ -537,7 +554,7 @@ static bool is_landing(const struct fields *fields, hx_obj target, uint64_t valu
     return hx_pairs_find(&fields->landings, place) != HX_NO_PAIR;
 }
 
-/* Wherever they come from: the head of such a list is alone of its kind. */
+/* From blocks that are alone of their kind, as the heads of such lists are. */
 static void judge_landings(struct cursor *cursor, hx_obj object)
 {
     const struct fields *fields = cursor->fields;
@@ -580,10 +597,7 @@ static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_ei
         return points_back(fields->graph, target, object)        ? own ? HX_RULE_link : HX_RULE_NONE
                : part_below(class->to_nodes, class->pointer, 50) ? HX_RULE_NONE
                                                                  : HX_RULE_unanswered;
-    enum hx_rule rule = judge_kind(class, word_of(fields, e) == 0, slack);
-    if (rule == HX_RULE_NONE && class->pointer >= ALIKE && !usual &&
-        !part_below(class->to_target, class->pointer, MOSTLY))
-        rule = HX_RULE_target;
+    enum hx_rule rule = judge_kind(field, class, word_of(fields, e) == 0, slack);
     if (rule == HX_RULE_NONE && own && usual && is_chain(class))
         rule = HX_RULE_chain;
     return rule;
@@ -597,8 +611,13 @@ static void judge_object(struct cursor *cursor, hx_obj object, struct words *wor
         size_t i = word_of(fields, e);
         if (words->kind[i] != POINTER)
             continue;
-        enum hx_rule rule = judge_word(fields, object, e, &words->field[i],
-                                       &fields->classes.v[class_of[i]], is_slack(words, i));
+        const struct class *class = &fields->classes.v[class_of[i]];
+        enum hx_rule rule =
+            judge_word(fields, object, e, &words->field[i], class, is_slack(words, i));
+        if (rule == HX_RULE_NONE &&
+            HX_EVIDENCE_KIND(fields->graph->evidence[e]) == HX_EDGE_INTERIOR &&
+            is_intrusive(class) && class->place == place_of(fields, e, words->word[i]))
+            rule = HX_RULE_intrusive;
         if (rule != HX_RULE_NONE)
             hx_judge_edge(fields->judge, e, rule);
     }
@@ -614,7 +633,7 @@ static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
             continue;
         if (look_at(&cursor, i, &words))
             judge_object(&cursor, i, &words);
-        if (cursor.fields->landings.n)
+        else if (cursor.fields->landings.n)
             judge_landings(&cursor, i);
     }
 }

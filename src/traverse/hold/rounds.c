@@ -398,6 +398,8 @@ static hx_error *spread_round(struct spread *spread)
 static hx_error *spread_all(struct spread *spread)
 {
     const hx_obj n = spread->graph->n;
+    if (!n)
+        return NULL;
     if (!spread->graph->round)
         HX_TRY(hx_big_array(spread->graph->round, n));
     memset(spread->graph->round, 0, n);

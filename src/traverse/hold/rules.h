@@ -25,12 +25,10 @@ enum hx_rank { HX_RANK_FIRM = 0, HX_RANK_SPARSE = 1, HX_RANK_STRAY = 2 };
     X(8, slack, HX_RANK_STRAY, "at the end of a block, behind what is in use in those alike")      \
     X(9, field, HX_RANK_STRAY, "in a field that holds other values")                               \
     X(10, unanswered, HX_RANK_SPARSE, "a link that is not answered, where those alike are")        \
-    X(11, count, HX_RANK_STRAY, "behind the count of slots in use")                                \
-    X(12, few, HX_RANK_SPARSE, "in a field that is hardly ever set")                               \
-    X(13, target, HX_RANK_SPARSE, "to what hardly any of those alike point to")                    \
-    X(14, intrusive, HX_RANK_FIRM, "a link of an intrusive list")                                  \
-    X(15, link, HX_RANK_FIRM, "a link that is answered")                                           \
-    X(16, chain, HX_RANK_FIRM, "a link to the next one alike")
+    X(11, few, HX_RANK_SPARSE, "in a field that is hardly ever set")                               \
+    X(12, intrusive, HX_RANK_FIRM, "a link of an intrusive list")                                  \
+    X(13, link, HX_RANK_FIRM, "a link that is answered")                                           \
+    X(14, chain, HX_RANK_FIRM, "a link to the next one alike")
 
 enum hx_rule {
     HX_RULE_NONE = 0,

@@ -100,7 +100,9 @@ static const struct hx_mapping *find_module(const struct shapes *shapes, uint64_
 {
     const struct hx_snapshot *snapshot = shapes->judge->snapshot;
     size_t i = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, value);
-    return i < snapshot->n_mappings && snapshot->mapping[i].inode ? &snapshot->mapping[i] : NULL;
+    return i < snapshot->n_mappings && hx_mapping_is_file(&snapshot->mapping[i])
+               ? &snapshot->mapping[i]
+               : NULL;
 }
 
 static bool is_letter(uint8_t byte)
