@@ -184,10 +184,10 @@ static void rule_words(void **state)
 {
     (void)state;
     uint64_t off = 0;
-    assert_done(hx_rules_parse("-few,-target", &off));
-    assert_int_equal(off, 1u << HX_RULE_few | 1u << HX_RULE_target);
+    assert_done(hx_rules_parse("-few,-field", &off));
+    assert_int_equal(off, 1u << HX_RULE_few | 1u << HX_RULE_field);
     assert_done(hx_rules_parse("+few -text", &off));
-    assert_int_equal(off, 1u << HX_RULE_target | 1u << HX_RULE_text);
+    assert_int_equal(off, 1u << HX_RULE_field | 1u << HX_RULE_text);
     assert_done(hx_rules_parse("", &off));
     hx_error *err = hx_rules_parse("few", &off);
     assert_non_null(err);
@@ -198,7 +198,7 @@ static void rule_words(void **state)
     hx_error_free(err);
     const struct hx_hold_options hold = {.holders = true, .off = off};
     assert_int_equal(hx_word_rank(HX_EVIDENCE(HX_RULE_few, 0), &hold), HX_RANK_SPARSE);
-    assert_int_equal(hx_word_rank(HX_EVIDENCE(HX_RULE_target, 2), &hold), HX_RANK_FIRM);
+    assert_int_equal(hx_word_rank(HX_EVIDENCE(HX_RULE_field, 2), &hold), HX_RANK_FIRM);
     assert_int_equal(hx_word_rank(HX_EVIDENCE(63, 2), &hold), HX_RANK_FIRM);
 }
 
