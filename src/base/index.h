@@ -26,6 +26,17 @@ static inline uint64_t hx_hash(uint64_t seed, uint64_t word)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* One number of two whose order matters, and which may both be small: sums and chains of these do
+ * not collide either (the finalizer of G. L. Steele, D. Lea, C. H. Flood, "Fast Splittable
+ * Pseudorandom Number Generators", 2014). */
+static inline uint64_t hx_mix(uint64_t a, uint64_t b)
+{
+    uint64_t z = a * 0x9e3779b97f4a7c15ULL + b + 0x632be59bd9b4e019ULL;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ULL;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebULL;
+    return z ^ z >> 31;
+}
+
 /* FNV-1a, mixed once more for the low bits. */
 static inline uint64_t hx_hash_bytes(const void *bytes, size_t n)
 {

@@ -122,7 +122,7 @@ def tree_test(store, snapshot, paths, view):
                     f"{snapshot} ORDER BY node"):
         if not plain([row["label"]]):
             return
-        way[row["node"]] = way[row["parent"]] + (row["label"],)
+        way[row["node"]] = way[row["parent"]] + (row["label"] or "(unknown)",)
         expected[way[row["node"]]] += row["bytes"]
     check(+expected == collections.Counter(paths), f"{view} of {store}: {expected} {paths}")
 

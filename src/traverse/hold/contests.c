@@ -48,7 +48,7 @@ static uint64_t held_key(const struct contests *contests, hx_obj object)
 
 static uint64_t crossing_key(const struct contests *contests, uint32_t other, hx_obj object)
 {
-    return hx_hash(other, held_key(contests, object));
+    return hx_mix(other, held_key(contests, object));
 }
 
 static hx_error *add_one(struct hx_pairs *pairs, uint64_t key, uint32_t **counts, size_t *n,

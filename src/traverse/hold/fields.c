@@ -79,7 +79,7 @@ struct fields {
     HX_VEC(struct group) groups;
     HX_VEC(struct field) fields;
     HX_VEC(struct class) classes;
-    HX_VEC(uint32_t) class_of; /* of each word of a variant */
+    HX_VEC(uint32_t) class_of; /* of a variant: its group, then the class of each word */
     struct hx_pairs group_by_key, variant_by_key, class_by_key, landings;
     uint64_t module_low, module_high;
     bool frozen; /* everything is counted: tables are only read, by several threads */
@@ -130,11 +130,11 @@ static void find_modules(struct fields *fields)
 static uint64_t group_key(const struct fields *fields, hx_obj object, uint64_t first_word)
 {
     const struct hx_graph *graph = fields->graph;
-    uint64_t key = hx_hash(1, graph->size[object]);
+    uint64_t key = hx_mix(1, graph->size[object]);
     if (graph->type && graph->type[object] != HX_NO_TYPE)
-        key = hx_hash(key, graph->type[object]);
+        key = hx_mix(key, graph->type[object]);
     if (is_module_address(fields, first_word))
-        key = hx_hash(key + 1, first_word);
+        key = hx_mix(key + 1, first_word);
     return key;
 }
 
@@ -278,7 +278,7 @@ typedef void object_fn(struct cursor *cursor, hx_obj object, struct words *words
 static bool is_sample(const struct fields *fields, hx_obj object)
 {
     uint32_t objects = fields->groups.v[fields->group_of[object]].objects;
-    return objects <= SAMPLE || hx_hash(7, object) % objects < SAMPLE;
+    return objects <= SAMPLE || hx_mix(7, object) % objects < SAMPLE;
 }
 
 static hx_error *each_sample(struct fields *fields, object_fn *count)
@@ -342,7 +342,7 @@ static uint64_t find_variant(const struct fields *fields, const struct words *wo
             said[i] = hx_pair_key(1, target_group(fields, e));
     }
     for (size_t i = 0; i < words->n; i++) {
-        mark[i] = is_mixed(&words->field[i]) ? hx_hash(i + 3, said[i] + 1) : 0;
+        mark[i] = is_mixed(&words->field[i]) ? hx_mix(i + 3, said[i] + 1) : 0;
         sum += mark[i];
     }
     return sum;
@@ -371,8 +371,9 @@ static hx_error *add_variant(struct fields *fields, const struct words *words, u
     if (*first == HX_NO_PAIR && words->group->variants < VARIANTS) {
         words->group->variants++;
         *first = (uint32_t)fields->class_of.n;
+        HX_NEED(hx_vec_push(&fields->class_of, (uint32_t)group));
         for (size_t i = 0; i < words->n; i++)
-            HX_TRY(add_class(fields, hx_hash(hx_hash(group, i), variant - mark[i])));
+            HX_TRY(add_class(fields, hx_mix(hx_mix(group, i), variant - mark[i])));
     } else if (*first == HX_NO_PAIR) {
         *first = TOO_MANY;
     }
@@ -385,7 +386,7 @@ static const uint32_t *classes_of(struct cursor *cursor, const struct words *wor
 {
     struct fields *fields = cursor->fields;
     uint64_t mark[WORDS], variant = find_variant(fields, words, mark);
-    uint64_t key = hx_hash((uint64_t)(words->group - fields->groups.v) + 1, variant);
+    uint64_t key = hx_mix((uint64_t)(words->group - fields->groups.v) + 1, variant);
     if (cursor->last_variant == HX_NO_PAIR || key != cursor->last_key) {
         cursor->last_key = key;
         hx_error *err = NULL;
@@ -398,7 +399,10 @@ static const uint32_t *classes_of(struct cursor *cursor, const struct words *wor
         if (err)
             cursor->last_variant = HX_NO_PAIR;
     }
-    return cursor->last_variant >= TOO_MANY ? NULL : fields->class_of.v + cursor->last_variant;
+    if (cursor->last_variant >= TOO_MANY)
+        return NULL;
+    const uint32_t *row = fields->class_of.v + cursor->last_variant;
+    return row[0] == (uint32_t)(words->group - fields->groups.v) ? row + 1 : NULL;
 }
 
 /* --- counting ----------------------------------------------------------------------------- */
