@@ -154,7 +154,7 @@ def kernel_core(folder):
     with Target([victim("roots")], cwd=folder, preexec_fn=may_dump) as target:
         said(target, "example")
         os.kill(target.pid, signal.SIGSTOP)
-        heapx("snap", target.pid, "-o", f"{folder}/live.db")
+        heapx("snap", target.pid, "-o", f"{folder}/live.db", "--threads-as", "parts")
         os.kill(target.pid, signal.SIGSEGV)
         os.kill(target.pid, signal.SIGCONT)
         target.process.wait(60)
