@@ -80,10 +80,8 @@ static struct hx_value type_value(const struct hx_snapshot *snapshot, hx_obj obj
 /* Where the word of a step stands in graph.edge. */
 static hx_eidx edge_of(const struct hx_graph *graph, const struct hx_step *step)
 {
-    hx_eidx e = graph->fwd[step->source], end = graph->fwd[(size_t)step->source + 1];
-    while (e < end && hx_edge_offset(graph->edge[e]) != step->offset)
-        e++;
-    return e < end ? e : graph->fwd[step->source];
+    hx_eidx e = hx_graph_edge_from(graph, step->source, step->offset);
+    return e < graph->fwd[(size_t)step->source + 1] ? e : graph->fwd[step->source];
 }
 
 /* What a rule says of a word that is not firm, be the rule switched off or not. */

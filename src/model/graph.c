@@ -28,6 +28,12 @@ hx_obj hx_graph_find(const struct hx_graph *graph, uint64_t addr)
     return (hx_obj)(low - 1);
 }
 
+hx_eidx hx_graph_edge_from(const struct hx_graph *graph, hx_obj object, uint64_t offset)
+{
+    hx_eidx first = graph->fwd[object], n = graph->fwd[(size_t)object + 1] - first;
+    return first + HX_LOWER_BOUND(n, i, hx_edge_offset(graph->edge[first + i]) < offset);
+}
+
 /* --- the reversal ------------------------------------------------------------ */
 
 /* Counting sort by target. rev has two entries more than objects: rev[t + 2] counts the

@@ -109,6 +109,9 @@ struct hx_graph {
 /* The object that contains addr, HX_NO_OBJ when none does; binary search. */
 hx_obj hx_graph_find(const struct hx_graph *graph, uint64_t addr);
 
+/* The first edge of an object whose word begins at `offset` or behind it; binary search. */
+hx_eidx hx_graph_edge_from(const struct hx_graph *graph, hx_obj object, uint64_t offset);
+
 /* Builds rev and rev_source; linear. */
 hx_error *hx_graph_reverse(struct hx_graph *graph, unsigned threads,
                            const struct hx_progress *progress);

@@ -274,13 +274,11 @@ static hx_error *mean_pointer(struct builder *builder, uint64_t addr, struct mea
     meaning->address = addr;
     meaning->size = 8;
     if (object != HX_NO_OBJ && graph->fwd) {
-        const hx_edge *edge = graph->edge + graph->fwd[object];
-        hx_eidx n = graph->fwd[(size_t)object + 1] - graph->fwd[object];
         uint64_t offset = addr - graph->addr[object];
-        hx_eidx at = HX_LOWER_BOUND(n, i, hx_edge_offset(edge[i]) < offset);
-        if (at < n && hx_edge_offset(edge[at]) == offset)
-            return add_edge(builder, hx_edge_target(edge[at]), addr,
-                            (uint8_t)hx_edge_kind_of(edge[at]));
+        hx_eidx e = hx_graph_edge_from(graph, object, offset);
+        if (e < graph->fwd[(size_t)object + 1] && hx_edge_offset(graph->edge[e]) == offset)
+            return add_edge(builder, hx_edge_target(graph->edge[e]), addr,
+                            (uint8_t)hx_edge_kind_of(graph->edge[e]));
         return NULL;
     }
     for (size_t i = 0; addr && i < snapshot->root_edges.n; i++) {

@@ -13,7 +13,6 @@ static struct hx_drawing find(const struct hx_text *text, unsigned threads)
 {
     struct hx_drawing drawing;
     const struct hx_scan_options scan = {.threads = threads};
-    const struct hx_evidence_options options = {.threads = threads};
     assert_false(text->failed);
     assert_null(hx_image_draw(text->s, &drawing));
     struct hx_snapshot *snapshot = drawing.snapshot;
@@ -26,7 +25,7 @@ static struct hx_drawing find(const struct hx_text *text, unsigned threads)
                                              .path = strdup("/lib/libdrawn.so")};
     snapshot->n_mappings = 1;
     assert_null(hx_scan(snapshot, &scan, NULL));
-    assert_null(hx_evidence_find(snapshot, &options, NULL));
+    assert_null(hx_evidence_find(snapshot, threads, NULL));
     return drawing;
 }
 

@@ -181,8 +181,7 @@ static hx_error *take_live_snapshot(struct hx_session *session, const struct hx_
     HX_TRY(hx_attach_types(session->attach, snapshot, args->threads, progress));
     hx_timing_end(begun, "types", snapshot->graph.n);
     begun = hx_timing_begin();
-    const struct hx_evidence_options evidence = {.threads = args->threads};
-    HX_TRY(hx_evidence_find(snapshot, &evidence, progress));
+    HX_TRY(hx_evidence_find(snapshot, args->threads, progress));
     hx_timing_end(begun, "evidence", snapshot->graph.n_edges);
     HX_TRY(hx_take_roots(session, snapshot, progress));
     hx_snapshot_drop_image(snapshot);

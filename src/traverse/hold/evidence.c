@@ -1,9 +1,9 @@
 /* evidence.c - each word of an edge, judged by the rules. */
 #include "traverse/hold/evidence.h"
 
-#include "base/lower_bound.h"
 #include "base/parallel.h"
-#include "traverse/hold/judge.h"
+#include "traverse/hold/block_groups.h"
+#include "traverse/hold/shapes.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,9 +14,9 @@ void hx_judge_words(const struct hx_judge *judge, hx_obj object, uint64_t from, 
                     enum hx_rule rule)
 {
     const struct hx_graph *graph = judge->graph;
-    hx_eidx first = graph->fwd[object], n = graph->fwd[object + 1] - first;
-    hx_eidx e = first + HX_LOWER_BOUND(n, i, hx_edge_offset(graph->edge[first + i]) < from);
-    for (; e < first + n && hx_edge_offset(graph->edge[e]) < to; e++)
+    const hx_eidx end = graph->fwd[(size_t)object + 1];
+    for (hx_eidx e = hx_graph_edge_from(graph, object, from);
+         e < end && hx_edge_offset(graph->edge[e]) < to; e++)
         hx_judge_edge(judge, e, rule);
 }
 
@@ -31,6 +31,30 @@ const uint64_t *hx_judge_peek(const struct hx_judge *judge, uint64_t addr, size_
     if (addr < at->start || addr >= at->end || (at->end - addr) / HX_WORD < n)
         return NULL;
     return (const uint64_t *)(const void *)(at->bytes + (addr - at->start));
+}
+
+static void find_modules(struct hx_judge *judge)
+{
+    const struct hx_snapshot *snapshot = judge->snapshot;
+    for (size_t i = 0; i < snapshot->n_mappings; i++) {
+        const struct hx_mapping *mapping = &snapshot->mapping[i];
+        if (!hx_mapping_is_file(mapping))
+            continue;
+        if (!judge->module_high)
+            judge->module_low = mapping->start;
+        judge->module_high = mapping->end;
+    }
+}
+
+const struct hx_mapping *hx_judge_module(const struct hx_judge *judge, uint64_t address)
+{
+    const struct hx_snapshot *snapshot = judge->snapshot;
+    if (address - judge->module_low >= judge->module_high - judge->module_low)
+        return NULL;
+    size_t i = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, address);
+    return i < snapshot->n_mappings && hx_mapping_is_file(&snapshot->mapping[i])
+               ? &snapshot->mapping[i]
+               : NULL;
 }
 
 /* --- in parallel -------------------------------------------------------------------------- */
@@ -69,21 +93,33 @@ static void note_kinds(void *context, unsigned worker, hx_obj from, hx_obj to)
         graph->evidence[e] = HX_EVIDENCE(HX_RULE_NONE, hx_edge_kind_of(graph->edge[e]));
 }
 
-hx_error *hx_evidence_find(struct hx_snapshot *snapshot, const struct hx_evidence_options *options,
+static hx_error *judge_all(struct hx_judge *judge)
+{
+    HX_TRY(hx_judge_objects(judge, note_kinds, judge->graph));
+    HX_TRY(hx_block_groups_find(judge, judge->groups));
+    HX_TRY(hx_judge_known_shapes(judge));
+    HX_TRY(hx_judge_buffers(judge));
+    HX_TRY(hx_judge_fields(judge));
+    HX_TRY(hx_shapes_make(judge));
+    return hx_judge_texts(judge);
+}
+
+hx_error *hx_evidence_find(struct hx_snapshot *snapshot, unsigned threads,
                            const struct hx_progress *progress)
 {
     struct hx_graph *graph = &snapshot->graph;
+    struct hx_block_groups groups = {0};
     struct hx_judge judge = {.snapshot = snapshot,
                              .graph = graph,
                              .image = &snapshot->image,
+                             .groups = &groups,
                              .progress = progress,
-                             .threads = hx_threads(options->threads)};
+                             .threads = hx_threads(threads)};
     HX_TRY(hx_big_array(graph->evidence, graph->n_edges + 1));
     if (!graph->n)
         return NULL;
-    HX_TRY(hx_judge_objects(&judge, note_kinds, graph));
-    HX_TRY(hx_judge_known_shapes(&judge));
-    HX_TRY(hx_judge_buffers(&judge));
-    HX_TRY(hx_judge_fields(&judge));
-    return hx_judge_texts(&judge);
+    find_modules(&judge);
+    hx_error *err = judge_all(&judge);
+    hx_block_groups_deinit(&groups);
+    return err;
 }

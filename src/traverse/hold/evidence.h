@@ -13,14 +13,10 @@
 #include "base/progress.h"
 #include "model/snapshot.h"
 
-struct hx_evidence_options {
-    unsigned threads; /* as in struct hx_scan_options */
-};
-
 /* Fills graph.evidence, graph.shape, snapshot.shapes and the evidence of root edges. Needs the
  * edges and the image; types and requested bytes where they are known. No result depends on the
- * number of threads. */
-hx_error *hx_evidence_find(struct hx_snapshot *snapshot, const struct hx_evidence_options *options,
+ * number of threads, which are as in struct hx_scan_options. */
+hx_error *hx_evidence_find(struct hx_snapshot *snapshot, unsigned threads,
                            const struct hx_progress *progress);
 
 #endif

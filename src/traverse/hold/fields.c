@@ -1,29 +1,27 @@
 /* fields.c - what fields of alike blocks hold: words that are pointers where the others are not, or
  * that point to what the others do not point to.
  *
- * Blocks of one size (and one type, as far as it is known: a first word that points into a module)
- * are a group. Words that are a pointer in some members and another value in others tell variants
+ * Words that are a pointer in some members of a group and another value in others tell variants
  * apart: a class of a field is those members whose other such words are of the same kind. What a
- * field holds is counted by class.
+ * field holds is counted by class, in a sample of the group; what is to be said of the words of a
+ * class is decided once.
  */
-#include "traverse/hold/judge.h"
+#include "traverse/hold/block_groups.h"
 
 #include "base/cleanup.h"
 #include "base/index.h"
-#include "base/lower_bound.h"
 #include "base/pairs.h"
-#include "traverse/hold/shapes.h"
+#include "base/parallel.h"
+#include "base/vote.h"
 
 #include <stdlib.h>
 
-#define WORDS    64    /* of a block that are looked at as fields */
-#define ALIKE    32    /* fewer say nothing */
-#define LARGE    4096  /* bytes: looked at as a whole where it is alone */
-#define SAMPLE   16384 /* members of a group that are counted */
+#define WORDS    64 /* of a block that are looked at as fields: bits of a mask */
+#define ALIKE    32 /* fewer say nothing */
 #define TARGETS  4
 #define VARIANTS 4096 /* of a group; members of others are not looked at */
 #define TAGS     16   /* values of a field that tells variants apart */
-#define SAMPLES  64   /* links of a field that are tried before all are looked at */
+#define SAMPLES  64 /* links of a field that are tried: enough to tell whether they are answered */
 
 /* Percent. */
 enum {
@@ -49,18 +47,11 @@ struct field {
     } target[TARGETS];            /* the groups that most pointers lead to (Misra and Gries) */
 };
 
-struct group {
-    uint32_t objects;
-    uint32_t first_field;
-    uint16_t n_words;
-    uint32_t variants;
-};
-
 /* Of a word of a variant: of all members whose other words say the same. */
 struct class
 {
     uint32_t zero, pointer, value, text;
-    uint32_t target; /* the group that most pointers lead to, by Boyer and Moore's vote */
+    uint32_t target; /* the group that most pointers lead to, by vote */
     int32_t votes;
     uint32_t to_target;       /* how many do */
     uint32_t to_nodes;        /* of the pointers, those to blocks that have pointers themselves */
@@ -69,119 +60,62 @@ struct class
     uint64_t place;           /* where most of these lead to: group and offset, by vote */
     int32_t place_votes;
     uint32_t to_place;
+    uint8_t rule; /* enum hx_rule, of a word where nothing else is said */
+    bool is_link, is_chain, is_intrusive;
+};
+
+struct group {
+    size_t first_field;
+    uint8_t n_words; /* 0: it is not looked at */
+    uint8_t owner;   /* the worker whose tables have its fields and classes */
+    uint32_t variants;
+    uint64_t mixed, tags; /* bits for words: they tell variants apart, by their value */
+    uint64_t judged;      /* of some class there is something to say */
+};
+
+/* What one worker found about its groups. */
+struct tables {
+    HX_VEC(struct field) fields;
+    HX_VEC(struct class) classes;
+    HX_VEC(uint32_t) class_of; /* of a variant: its group, then the class of each word */
+    struct hx_pairs variant_by_key, class_by_key;
+    bool failed;
 };
 
 struct fields {
     const struct hx_judge *judge;
     const struct hx_graph *graph;
-    uint32_t *group_of; /* for each object */
-    struct hx_big group_of_mem;
-    HX_VEC(struct group) groups;
-    HX_VEC(struct field) fields;
-    HX_VEC(struct class) classes;
-    HX_VEC(uint32_t) class_of; /* of a variant: its group, then the class of each word */
-    struct hx_pairs group_by_key, variant_by_key, class_by_key, landings;
-    uint64_t module_low, module_high;
-    bool frozen; /* everything is counted: tables are only read, by several threads */
+    const struct hx_block_groups *groups;
+    struct group *group;
+    struct tables tables[HX_THREADS_MAX];
+    struct hx_pairs landings;
 };
 
 /* Where a worker is. */
 struct cursor {
-    struct fields *fields;
-    size_t span;       /* a hint */
-    uint64_t last_key; /* of the variant that was looked up last */
+    const struct fields *fields;
+    struct tables *tables; /* to add to; NULL: everything is counted */
+    size_t span;           /* a hint */
+    uint64_t last_key;     /* of the variant that was looked up last */
     uint32_t last_variant;
-    bool failed;
 };
 
-static bool part_below(uint64_t part, uint64_t whole, unsigned percent)
+static inline uint32_t group_of(const struct fields *fields, hx_obj object)
 {
-    return part * 100 < whole * percent;
-}
-
-/* --- groups ------------------------------------------------------------------------------- */
-
-/* Does a word look like the address of something in a file, a vtable say? */
-static bool is_module_address(const struct fields *fields, uint64_t value)
-{
-    if (value - fields->module_low >= fields->module_high - fields->module_low)
-        return false;
-    const struct hx_snapshot *snapshot = fields->judge->snapshot;
-    size_t i = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, value);
-    return i < snapshot->n_mappings && hx_mapping_is_file(&snapshot->mapping[i]);
-}
-
-static void find_modules(struct fields *fields)
-{
-    const struct hx_snapshot *snapshot = fields->judge->snapshot;
-    fields->module_low = UINT64_MAX;
-    for (size_t i = 0; i < snapshot->n_mappings; i++) {
-        const struct hx_mapping *mapping = &snapshot->mapping[i];
-        if (!hx_mapping_is_file(mapping))
-            continue;
-        if (mapping->start < fields->module_low)
-            fields->module_low = mapping->start;
-        fields->module_high = mapping->end;
-    }
-    if (fields->module_low > fields->module_high)
-        fields->module_low = fields->module_high = 0;
-}
-
-static uint64_t group_key(const struct fields *fields, hx_obj object, uint64_t first_word)
-{
-    const struct hx_graph *graph = fields->graph;
-    uint64_t key = hx_mix(1, graph->size[object]);
-    if (graph->type && graph->type[object] != HX_NO_TYPE)
-        key = hx_mix(key, graph->type[object]);
-    if (is_module_address(fields, first_word))
-        key = hx_mix(key + 1, first_word);
-    return key;
-}
-
-static hx_error *find_groups(struct fields *fields)
-{
-    const struct hx_graph *graph = fields->graph;
-    size_t span = 0;
-    uint64_t last_key = 0;
-    uint32_t last = HX_NO_PAIR;
-    HX_TRY(hx_big_array(fields->group_of, graph->n));
-    for (hx_obj i = 0; i < graph->n; i++) {
-        const uint64_t *word = graph->size[i] < HX_WORD
-                                   ? NULL
-                                   : hx_judge_peek(fields->judge, graph->addr[i], 1, &span);
-        uint64_t key = group_key(fields, i, word ? *word : 0);
-        if (last == HX_NO_PAIR || key != last_key) {
-            uint32_t *group;
-            HX_TRY(hx_pairs_at(&fields->group_by_key, key, &group));
-            if (*group == HX_NO_PAIR) {
-                uint64_t words = graph->size[i] / HX_WORD;
-                struct group new = {.first_field = (uint32_t)fields->fields.n,
-                                    .n_words = (uint16_t)(words < WORDS ? words : WORDS)};
-                *group = (uint32_t)fields->groups.n;
-                HX_NEED(hx_vec_push(&fields->groups, new));
-                HX_NEED(hx_vec_reserve(&fields->fields, fields->fields.n + new.n_words));
-                memset(fields->fields.v + fields->fields.n, 0,
-                       new.n_words * sizeof *fields->fields.v);
-                fields->fields.n += new.n_words;
-            }
-            last_key = key;
-            last = *group;
-        }
-        fields->group_of[i] = last;
-        fields->groups.v[last].objects++;
-    }
-    return NULL;
+    return fields->groups->of[object];
 }
 
 /* --- an object's words -------------------------------------------------------------------- */
 
 struct words {
-    struct group *group;
+    uint32_t number; /* of the group */
+    const struct group *group;
     struct field *field; /* of the first word */
     const uint64_t *word;
     size_t n;
-    uint8_t kind[WORDS]; /* enum kind */
-    hx_eidx first, end;  /* edges of these words */
+    uint64_t pointers, cleared; /* bits for words: edges; those that other rules have judged */
+    uint8_t kind[WORDS];        /* enum kind; of words that are no pointers where it was asked */
+    hx_eidx first, end;         /* edges of these words */
 };
 
 static bool is_text(uint64_t word)
@@ -196,30 +130,72 @@ static bool is_text(uint64_t word)
     return printable >= 2;
 }
 
-/* Pointers that other rules have judged count as nothing. False: it is not looked at. */
-static bool look_at(struct cursor *cursor, hx_obj object, struct words *ret)
+/* Which word of the object an edge lies in. */
+static inline size_t word_of(const struct fields *fields, hx_eidx e)
 {
-    struct fields *fields = cursor->fields;
+    return hx_edge_offset(fields->graph->edge[e]) / HX_WORD;
+}
+
+/* Pointers that other rules have judged count as nothing. False: it is not looked at. */
+static bool find_pointers(const struct fields *fields, hx_obj object, struct words *ret)
+{
     const struct hx_graph *graph = fields->graph;
-    struct group *group = &fields->groups.v[fields->group_of[object]];
-    if (group->objects < ALIKE || !group->n_words)
+    ret->number = group_of(fields, object);
+    ret->group = &fields->group[ret->number];
+    ret->n = ret->group->n_words;
+    if (!ret->n)
         return false;
-    ret->word = hx_judge_peek(fields->judge, graph->addr[object], group->n_words, &cursor->span);
-    if (!ret->word)
-        return false;
-    ret->group = group;
-    ret->field = fields->fields.v + group->first_field;
-    ret->n = group->n_words;
-    for (size_t i = 0; i < ret->n; i++)
-        ret->kind[i] = !ret->word[i] ? ZERO : is_text(ret->word[i]) ? LETTERS : VALUE;
+    ret->field = fields->tables[ret->group->owner].fields.v + ret->group->first_field;
+    ret->pointers = ret->cleared = 0;
     ret->first = graph->fwd[object];
     for (ret->end = ret->first; ret->end < graph->fwd[object + 1]; ret->end++) {
-        uint64_t i = hx_edge_offset(graph->edge[ret->end]) / HX_WORD;
+        size_t i = word_of(fields, ret->end);
         if (i >= ret->n)
             break;
-        ret->kind[i] = HX_EVIDENCE_RULE(graph->evidence[ret->end]) ? ZERO : POINTER;
+        *(HX_EVIDENCE_RULE(graph->evidence[ret->end]) ? &ret->cleared : &ret->pointers) |=
+            UINT64_C(1) << i;
     }
     return true;
+}
+
+/* What the words are that `wanted` has bits for; false: the image lacks them. */
+static bool find_kinds(struct cursor *cursor, hx_obj object, uint64_t wanted, struct words *words)
+{
+    const struct fields *fields = cursor->fields;
+    words->word =
+        hx_judge_peek(fields->judge, fields->graph->addr[object], words->n, &cursor->span);
+    if (!words->word)
+        return false;
+    for (uint64_t left = wanted; left; left &= left - 1) {
+        const unsigned i = (unsigned)__builtin_ctzll(left);
+        const uint64_t word = words->word[i];
+        words->kind[i] = words->pointers >> i & 1           ? POINTER
+                         : !word || words->cleared >> i & 1 ? ZERO
+                         : is_text(word)                    ? LETTERS
+                                                            : VALUE;
+    }
+    return true;
+}
+
+static uint64_t all_words(const struct words *words)
+{
+    return UINT64_MAX >> (WORDS - words->n);
+}
+
+typedef void object_fn(struct cursor *cursor, hx_obj object, struct words *words);
+
+static void each_sample(struct cursor *cursor, uint32_t number, object_fn *count)
+{
+    const struct fields *fields = cursor->fields;
+    const struct hx_block_group *group = &fields->groups->group[number];
+    cursor->last_variant = HX_NO_PAIR;
+    for (uint32_t i = 0; i < group->samples; i++) {
+        struct words words;
+        const hx_obj object = fields->groups->sample[group->first + i];
+        if (find_pointers(fields, object, &words) &&
+            find_kinds(cursor, object, all_words(&words), &words))
+            count(cursor, object, &words);
+    }
 }
 
 /* --- groups' words -------------------------------------------------------------------------- */
@@ -244,15 +220,9 @@ static void vote_target(struct field *field, uint32_t group)
         field->target[i].count--;
 }
 
-/* Which word of the object an edge lies in. */
-static inline size_t word_of(const struct fields *fields, hx_eidx e)
-{
-    return hx_edge_offset(fields->graph->edge[e]) / HX_WORD;
-}
-
 static inline uint32_t target_group(const struct fields *fields, hx_eidx e)
 {
-    return fields->group_of[hx_edge_target(fields->graph->edge[e])];
+    return group_of(fields, hx_edge_target(fields->graph->edge[e]));
 }
 
 static void count_words(struct cursor *cursor, hx_obj object, struct words *words)
@@ -268,30 +238,8 @@ static void count_words(struct cursor *cursor, hx_obj object, struct words *word
         field->small += words->kind[i] == VALUE && (words->word[i] & 0xff) < TAGS;
     }
     for (hx_eidx e = words->first; e < words->end; e++)
-        if (words->kind[word_of(fields, e)] == POINTER)
+        if (words->pointers >> word_of(fields, e) & 1)
             vote_target(&words->field[word_of(fields, e)], target_group(fields, e));
-}
-
-typedef void object_fn(struct cursor *cursor, hx_obj object, struct words *words);
-
-/* Of large groups a sample is enough: members that do not depend on who looks. */
-static bool is_sample(const struct fields *fields, hx_obj object)
-{
-    uint32_t objects = fields->groups.v[fields->group_of[object]].objects;
-    return objects <= SAMPLE || hx_mix(7, object) % objects < SAMPLE;
-}
-
-static hx_error *each_sample(struct fields *fields, object_fn *count)
-{
-    struct cursor cursor = {.fields = fields, .last_variant = HX_NO_PAIR};
-    for (hx_obj i = 0; i < fields->graph->n; i++) {
-        struct words words;
-        if ((i & 0xffff) == 0 && hx_progress_cancelled(fields->judge->progress))
-            return hx_error_cancelled("words");
-        if (is_sample(fields, i) && look_at(&cursor, i, &words))
-            count(&cursor, i, &words);
-    }
-    return cursor.failed ? hx_error_nomem() : NULL;
 }
 
 /* --- variants ----------------------------------------------------------------------------- */
@@ -305,7 +253,8 @@ static bool is_tag(const struct field *field)
 
 static bool is_telling_target(const struct field *field, size_t i)
 {
-    return field->target[i].count && !part_below(field->target[i].count, field->pointer, TELLING);
+    return field->target[i].count &&
+           !hx_part_below(field->target[i].count, field->pointer, TELLING);
 }
 
 /* What is counted of pointers to a group; NULL: too few. */
@@ -327,53 +276,67 @@ static bool is_mixed(const struct field *field)
            targets > 1 || is_tag(field);
 }
 
+static void find_mixed(struct group *group, const struct field *field)
+{
+    for (size_t i = 0; i < group->n_words; i++) {
+        group->tags |= (uint64_t)is_tag(&field[i]) << i;
+        group->mixed |= (uint64_t)is_mixed(&field[i]) << i;
+    }
+}
+
 /* Sum over the words that tell variants apart, and what each of them adds to it. */
 static uint64_t find_variant(const struct fields *fields, const struct words *words,
                              uint64_t mark[WORDS])
 {
     uint64_t said[WORDS], sum = 0;
-    for (size_t i = 0; i < words->n; i++)
-        said[i] = is_tag(&words->field[i]) && words->kind[i] != LETTERS
+    for (uint64_t left = words->group->mixed; left; left &= left - 1) {
+        const unsigned i = (unsigned)__builtin_ctzll(left);
+        said[i] = words->group->tags >> i & 1 && words->kind[i] != LETTERS
                       ? LETTERS + 1 + (words->word[i] & 0xff)
                       : words->kind[i];
+    }
     for (hx_eidx e = words->first; e < words->end; e++) {
         size_t i = word_of(fields, e);
-        if (words->kind[i] == POINTER && telling_target(&words->field[i], target_group(fields, e)))
+        if (words->group->mixed & words->pointers & UINT64_C(1) << i &&
+            telling_target(&words->field[i], target_group(fields, e)))
             said[i] = hx_pair_key(1, target_group(fields, e));
     }
-    for (size_t i = 0; i < words->n; i++) {
-        mark[i] = is_mixed(&words->field[i]) ? hx_mix(i + 3, said[i] + 1) : 0;
+    for (uint64_t left = words->group->mixed; left; left &= left - 1) {
+        const unsigned i = (unsigned)__builtin_ctzll(left);
+        mark[i] = hx_mix(i + 3, said[i] + 1);
         sum += mark[i];
     }
     return sum;
 }
 
-static hx_error *add_class(struct fields *fields, uint64_t key)
+static hx_error *add_class(struct tables *tables, uint64_t key)
 {
     uint32_t *class;
-    HX_TRY(hx_pairs_at(&fields->class_by_key, key, &class));
+    HX_TRY(hx_pairs_at(&tables->class_by_key, key, &class));
     if (*class == HX_NO_PAIR) {
-        *class = (uint32_t)fields->classes.n;
-        HX_NEED(hx_vec_push(&fields->classes, ((struct class){0})));
+        *class = (uint32_t)tables->classes.n;
+        HX_NEED(hx_vec_push(&tables->classes, ((struct class){0})));
     }
-    HX_NEED(hx_vec_push(&fields->class_of, *class));
+    HX_NEED(hx_vec_push(&tables->class_of, *class));
     return NULL;
 }
 
 #define TOO_MANY (HX_NO_PAIR - 1)
 
-static hx_error *add_variant(struct fields *fields, const struct words *words, uint64_t key,
+static hx_error *add_variant(struct cursor *cursor, const struct words *words, uint64_t key,
                              const uint64_t mark[WORDS], uint64_t variant, uint32_t *ret)
 {
-    uint64_t group = (uint64_t)(words->group - fields->groups.v);
+    struct tables *tables = cursor->tables;
+    struct group *group = &cursor->fields->group[words->number];
     uint32_t *first;
-    HX_TRY(hx_pairs_at(&fields->variant_by_key, key, &first));
-    if (*first == HX_NO_PAIR && words->group->variants < VARIANTS) {
-        words->group->variants++;
-        *first = (uint32_t)fields->class_of.n;
-        HX_NEED(hx_vec_push(&fields->class_of, (uint32_t)group));
+    HX_TRY(hx_pairs_at(&tables->variant_by_key, key, &first));
+    if (*first == HX_NO_PAIR && group->variants < VARIANTS) {
+        group->variants++;
+        *first = (uint32_t)tables->class_of.n;
+        HX_NEED(hx_vec_push(&tables->class_of, words->number));
         for (size_t i = 0; i < words->n; i++)
-            HX_TRY(add_class(fields, hx_mix(hx_mix(group, i), variant - mark[i])));
+            HX_TRY(add_class(tables, hx_mix(hx_mix(words->number, i),
+                                            variant - (group->mixed >> i & 1 ? mark[i] : 0))));
     } else if (*first == HX_NO_PAIR) {
         *first = TOO_MANY;
     }
@@ -384,25 +347,26 @@ static hx_error *add_variant(struct fields *fields, const struct words *words, u
 /* The class of the first of the words; NULL: it is not looked at. */
 static const uint32_t *classes_of(struct cursor *cursor, const struct words *words)
 {
-    struct fields *fields = cursor->fields;
-    uint64_t mark[WORDS], variant = find_variant(fields, words, mark);
-    uint64_t key = hx_mix((uint64_t)(words->group - fields->groups.v) + 1, variant);
+    const struct tables *tables = &cursor->fields->tables[words->group->owner];
+    uint64_t mark[WORDS], variant = find_variant(cursor->fields, words, mark);
+    uint64_t key = hx_mix((uint64_t)words->number + 1, variant);
     if (cursor->last_variant == HX_NO_PAIR || key != cursor->last_key) {
         cursor->last_key = key;
         hx_error *err = NULL;
-        if (fields->frozen)
-            cursor->last_variant = hx_pairs_find(&fields->variant_by_key, key);
+        if (!cursor->tables)
+            cursor->last_variant = hx_pairs_find(&tables->variant_by_key, key);
         else
-            err = add_variant(fields, words, key, mark, variant, &cursor->last_variant);
-        cursor->failed |= err != NULL;
-        hx_error_free(err);
-        if (err)
+            err = add_variant(cursor, words, key, mark, variant, &cursor->last_variant);
+        if (err) {
+            cursor->tables->failed = true;
             cursor->last_variant = HX_NO_PAIR;
+            hx_error_free(err);
+        }
     }
     if (cursor->last_variant >= TOO_MANY)
         return NULL;
-    const uint32_t *row = fields->class_of.v + cursor->last_variant;
-    return row[0] == (uint32_t)(words->group - fields->groups.v) ? row + 1 : NULL;
+    const uint32_t *row = tables->class_of.v + cursor->last_variant;
+    return row[0] == words->number ? row + 1 : NULL;
 }
 
 /* --- counting ----------------------------------------------------------------------------- */
@@ -418,19 +382,20 @@ static bool points_back(const struct hx_graph *graph, hx_obj from, hx_obj to)
     return e < end;
 }
 
-static uint64_t place_of(const struct fields *fields, hx_eidx e, uint64_t value)
+/* Where in blocks of its group an address lies. */
+static uint64_t place_of(const struct fields *fields, hx_obj target, uint64_t value)
 {
-    hx_obj target = hx_edge_target(fields->graph->edge[e]);
-    return hx_pair_key(fields->group_of[target], (uint32_t)(value - fields->graph->addr[target]));
+    return hx_pair_key(group_of(fields, target), (uint32_t)(value - fields->graph->addr[target]));
 }
 
 static void count_class(struct cursor *cursor, hx_obj object, struct words *words)
 {
-    struct fields *fields = cursor->fields;
+    const struct fields *fields = cursor->fields;
     (void)object;
     const uint32_t *class_of = classes_of(cursor, words);
+    struct class *classes = cursor->tables->classes.v;
     for (size_t i = 0; class_of && i < words->n; i++) {
-        struct class *class = &fields->classes.v[class_of[i]];
+        struct class *class = &classes[class_of[i]];
         class->zero += words->kind[i] == ZERO;
         class->pointer += words->kind[i] == POINTER;
         class->value += words->kind[i] == VALUE;
@@ -438,18 +403,15 @@ static void count_class(struct cursor *cursor, hx_obj object, struct words *word
     }
     for (hx_eidx e = words->first; class_of && e < words->end; e++) {
         size_t i = word_of(fields, e);
-        struct class *class = &fields->classes.v[class_of[i]];
-        if (words->kind[i] != POINTER)
+        struct class *class = &classes[class_of[i]];
+        hx_edge edge = fields->graph->edge[e];
+        if (!(words->pointers >> i & 1))
             continue;
-        if (class->votes == 0)
-            class->target = target_group(fields, e);
-        class->votes += class->target == target_group(fields, e) ? 1 : -1;
-        if (hx_edge_kind_of(fields->graph->edge[e]) == HX_EDGE_INTERIOR) {
-            uint64_t place = place_of(fields, e, words->word[i]);
+        HX_VOTE(class->target, class->votes, target_group(fields, e));
+        if (hx_edge_kind_of(edge) == HX_EDGE_INTERIOR) {
             class->interior++;
-            if (class->place_votes == 0)
-                class->place = place;
-            class->place_votes += class->place == place ? 1 : -1;
+            HX_VOTE(class->place, class->place_votes,
+                    place_of(fields, hx_edge_target(edge), words->word[i]));
         }
     }
 }
@@ -457,13 +419,14 @@ static void count_class(struct cursor *cursor, hx_obj object, struct words *word
 /* The candidates of the votes, counted. */
 static void count_targets(struct cursor *cursor, hx_obj object, struct words *words)
 {
-    struct fields *fields = cursor->fields;
+    const struct fields *fields = cursor->fields;
     const uint32_t *class_of = classes_of(cursor, words);
     for (hx_eidx e = words->first; class_of && e < words->end; e++) {
-        hx_obj target = hx_edge_target(fields->graph->edge[e]);
+        hx_edge edge = fields->graph->edge[e];
+        hx_obj target = hx_edge_target(edge);
         size_t i = word_of(fields, e);
-        struct class *class = &fields->classes.v[class_of[i]];
-        if (words->kind[i] != POINTER)
+        struct class *class = &cursor->tables->classes.v[class_of[i]];
+        if (!(words->pointers >> i & 1))
             continue;
         class->to_target += target_group(fields, e) == class->target;
         class->to_nodes += fields->graph->fwd[target] != fields->graph->fwd[target + 1];
@@ -475,23 +438,23 @@ static void count_targets(struct cursor *cursor, hx_obj object, struct words *wo
             class->links++;
             class->answered += back;
         }
-        if (hx_edge_kind_of(fields->graph->edge[e]) == HX_EDGE_INTERIOR)
-            class->to_place += class->place == place_of(fields, e, words->word[i]);
+        if (hx_edge_kind_of(edge) == HX_EDGE_INTERIOR)
+            class->to_place += class->place == place_of(fields, target, words->word[i]);
     }
 }
 
 /* --- judging ------------------------------------------------------------------------------ */
 
-static bool is_slack(const struct words *words, size_t i)
+static bool is_slack(const struct group *group, size_t i)
 {
-    return i + 1 == words->n && words->n < WORDS && words->n % 2 == 1;
+    return i + 1 == group->n_words && group->n_words < WORDS && group->n_words % 2 == 1;
 }
 
 /* Is a word that may lie behind the request no pointer in most of the group? */
 static bool is_idle(const struct field *field)
 {
     uint64_t all = (uint64_t)field->zero + field->pointer + field->value + field->text;
-    return part_below(field->pointer, all, AT_END);
+    return hx_part_below(field->pointer, all, AT_END);
 }
 
 /* By what the words of the class are; of the group where the class is small. */
@@ -503,28 +466,28 @@ static enum hx_rule judge_kind(const struct field *field, const struct class *cl
     uint64_t all = class->zero + class->pointer + values;
     if (all < ALIKE)
         return slack && is_idle(field) ? HX_RULE_slack : HX_RULE_NONE;
-    if (slack && part_below(class->pointer, all, AT_END))
+    if (slack && hx_part_below(class->pointer, all, AT_END))
         return HX_RULE_slack;
     /* the first word is always written */
-    if (!first && part_below(class->pointer, class->pointer + values, VALUES))
+    if (!first && hx_part_below(class->pointer, class->pointer + values, VALUES))
         return class->pointer >= ALIKE &&
                        (uint64_t) class->votes * 100 >= (uint64_t) class->pointer * ONE_WAY
                    ? HX_RULE_few
                    : HX_RULE_field;
-    return part_below(class->pointer, all, HARDLY) ? HX_RULE_few : HX_RULE_NONE;
+    return hx_part_below(class->pointer, all, HARDLY) ? HX_RULE_few : HX_RULE_NONE;
 }
 
 static bool is_answered(uint32_t links, uint32_t answered)
 {
-    return links >= ALIKE && !part_below(answered, links, ANSWERED);
+    return links >= ALIKE && !hx_part_below(answered, links, ANSWERED);
 }
 
 /* Do nearly all of these words lead to the next one alike, or are null? */
 static bool is_chain(const struct class *class)
 {
-    return class->pointer >= ALIKE && !part_below(class->to_target, class->pointer, NEARLY) &&
-           !part_below(class->pointer, (uint64_t) class->pointer + class->value + class->text,
-                       NEARLY);
+    return class->pointer >= ALIKE && !hx_part_below(class->to_target, class->pointer, NEARLY) &&
+           !hx_part_below(class->pointer, (uint64_t) class->pointer + class->value + class->text,
+                          NEARLY);
 }
 
 /* Plain interior pointers that all lead to one place in blocks alike: links of an intrusive list.
@@ -533,29 +496,83 @@ static bool is_intrusive(const struct class *class)
 {
     uint64_t values = (uint64_t) class->value + class->text;
     uint64_t all = class->zero + class->pointer + values;
-    return class->interior >= ALIKE && !part_below(class->to_place, class->interior, NEARLY) &&
-           !part_below(class->interior, class->pointer, NEARLY) &&
-           !part_below(class->pointer, class->pointer + values, NEARLY) &&
-           !part_below(class->pointer, all, AT_END);
+    return class->interior >= ALIKE && !hx_part_below(class->to_place, class->interior, NEARLY) &&
+           !hx_part_below(class->interior, class->pointer, NEARLY) &&
+           !hx_part_below(class->pointer, class->pointer + values, NEARLY) &&
+           !hx_part_below(class->pointer, all, AT_END);
+}
+
+/* What is to be said of the words of a class, as far as it does not depend on the word. */
+static void settle_class(const struct group *group, const struct field *field, size_t i,
+                         struct class *class)
+{
+    class->rule = judge_kind(&field[i], class, i == 0, is_slack(group, i));
+    for (size_t k = 0; k < TARGETS; k++)
+        class->is_link |= is_telling_target(&field[i], k) &&
+                          (is_answered(field[i].target[k].links, field[i].target[k].answered) ||
+                           is_answered(class->links, class->answered));
+    class->is_chain = class->rule == HX_RULE_NONE && is_chain(class);
+    class->is_intrusive = class->rule == HX_RULE_NONE && is_intrusive(class);
+}
+
+/* Variants from class_of.v[first] on. */
+static void settle_group(struct tables *tables, struct group *group, size_t first)
+{
+    const struct field *field = tables->fields.v + group->first_field;
+    for (size_t at = first; at < tables->class_of.n; at += 1 + (size_t)group->n_words)
+        for (size_t i = 0; i < group->n_words; i++) {
+            struct class *class = &tables->classes.v[tables->class_of.v[at + 1 + i]];
+            settle_class(group, field, i, class);
+            if (class->rule != HX_RULE_NONE || class->is_link || class->is_chain ||
+                class->is_intrusive)
+                group->judged |= UINT64_C(1) << i;
+        }
+}
+
+static void count_group(void *context, unsigned worker, uint32_t number)
+{
+    const struct fields *fields = context;
+    const struct hx_block_group *of = &fields->groups->group[number];
+    struct tables *tables = (struct tables *)&fields->tables[worker];
+    struct cursor cursor = {.fields = fields, .tables = tables};
+    const uint64_t words = fields->graph->size[fields->groups->sample[of->first]] / HX_WORD;
+    if (of->objects < ALIKE || !words)
+        return;
+    struct group *group = &fields->group[number];
+    const size_t n = words < WORDS ? words : WORDS, first = tables->class_of.n;
+    group->first_field = tables->fields.n;
+    group->owner = (uint8_t)worker;
+    if (!hx_vec_reserve(&tables->fields, tables->fields.n + n)) {
+        tables->failed = true;
+        return;
+    }
+    memset(tables->fields.v + tables->fields.n, 0, n * sizeof *tables->fields.v);
+    tables->fields.n += n;
+    group->n_words = (uint8_t)n;
+    each_sample(&cursor, number, count_words);
+    find_mixed(group, tables->fields.v + group->first_field);
+    each_sample(&cursor, number, count_class);
+    each_sample(&cursor, number, count_targets);
+    settle_group(tables, group, first);
 }
 
 static hx_error *find_landings(struct fields *fields)
 {
-    for (size_t i = 0; i < fields->classes.n; i++) {
-        uint32_t *landing;
-        if (!is_intrusive(&fields->classes.v[i]))
-            continue;
-        HX_TRY(hx_pairs_at(&fields->landings, fields->classes.v[i].place, &landing));
-        *landing = 1;
-    }
+    for (unsigned i = 0; i < fields->judge->threads; i++)
+        for (size_t k = 0; k < fields->tables[i].classes.n; k++) {
+            const struct class *class = &fields->tables[i].classes.v[k];
+            uint32_t *landing;
+            if (!is_intrusive(class))
+                continue;
+            HX_TRY(hx_pairs_at(&fields->landings, class->place, &landing));
+            *landing = 1;
+        }
     return NULL;
 }
 
 static bool is_landing(const struct fields *fields, hx_obj target, uint64_t value)
 {
-    uint64_t place =
-        hx_pair_key(fields->group_of[target], (uint32_t)(value - fields->graph->addr[target]));
-    return hx_pairs_find(&fields->landings, place) != HX_NO_PAIR;
+    return hx_pairs_find(&fields->landings, place_of(fields, target, value)) != HX_NO_PAIR;
 }
 
 /* From blocks that are alone of their kind, as the heads of such lists are. */
@@ -589,38 +606,41 @@ static void judge_root_landings(const struct fields *fields)
     }
 }
 
+/* Of a word whose class there is something to say of. */
 static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_eidx e,
-                               struct field *field, const struct class *class, bool slack)
+                               const struct words *words, const struct class *class)
 {
     hx_obj target = hx_edge_target(fields->graph->edge[e]);
-    bool usual = target_group(fields, e) == class->target;
-    bool own = target_group(fields, e) == fields->group_of[object];
-    const struct target *to = telling_target(field, target_group(fields, e));
-    if (to && target != object &&
-        (is_answered(to->links, to->answered) || is_answered(class->links, class->answered)))
-        return points_back(fields->graph, target, object)        ? own ? HX_RULE_link : HX_RULE_NONE
-               : part_below(class->to_nodes, class->pointer, 50) ? HX_RULE_NONE
-                                                                 : HX_RULE_unanswered;
-    enum hx_rule rule = judge_kind(field, class, word_of(fields, e) == 0, slack);
-    if (rule == HX_RULE_NONE && own && usual && is_chain(class))
-        rule = HX_RULE_chain;
-    return rule;
+    bool own = target_group(fields, e) == words->number;
+    struct target *to =
+        !class->is_link || target == object
+            ? NULL
+            : telling_target(&words->field[word_of(fields, e)], target_group(fields, e));
+    if (to && (is_answered(to->links, to->answered) || is_answered(class->links, class->answered)))
+        return points_back(fields->graph, target, object) ? own ? HX_RULE_link : HX_RULE_NONE
+               : hx_part_below(class->to_nodes, class->pointer, 50) ? HX_RULE_NONE
+                                                                    : HX_RULE_unanswered;
+    if (class->rule != HX_RULE_NONE)
+        return class->rule;
+    return class->is_chain && own && target_group(fields, e) == class->target ? HX_RULE_chain
+                                                                              : HX_RULE_NONE;
 }
 
 static void judge_object(struct cursor *cursor, hx_obj object, struct words *words)
 {
-    struct fields *fields = cursor->fields;
-    const uint32_t *class_of = classes_of(cursor, words);
+    const struct fields *fields = cursor->fields;
+    const uint32_t *class_of =
+        find_kinds(cursor, object, words->group->mixed, words) ? classes_of(cursor, words) : NULL;
     for (hx_eidx e = words->first; class_of && e < words->end; e++) {
         size_t i = word_of(fields, e);
-        if (words->kind[i] != POINTER)
+        if (!(words->pointers & words->group->judged & UINT64_C(1) << i))
             continue;
-        const struct class *class = &fields->classes.v[class_of[i]];
-        enum hx_rule rule =
-            judge_word(fields, object, e, &words->field[i], class, is_slack(words, i));
-        if (rule == HX_RULE_NONE &&
+        const struct class *class = &fields->tables[words->group->owner].classes.v[class_of[i]];
+        enum hx_rule rule = judge_word(fields, object, e, words, class);
+        if (rule == HX_RULE_NONE && class->is_intrusive &&
             HX_EVIDENCE_KIND(fields->graph->evidence[e]) == HX_EDGE_INTERIOR &&
-            is_intrusive(class) && class->place == place_of(fields, e, words->word[i]))
+            class->place ==
+                place_of(fields, hx_edge_target(fields->graph->edge[e]), words->word[i]))
             rule = HX_RULE_intrusive;
         if (rule != HX_RULE_NONE)
             hx_judge_edge(fields->judge, e, rule);
@@ -635,39 +655,45 @@ static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
     for (hx_obj i = from; i < to; i++) {
         if (cursor.fields->graph->fwd[i] == cursor.fields->graph->fwd[i + 1])
             continue;
-        if (look_at(&cursor, i, &words))
+        if (!find_pointers(cursor.fields, i, &words)) {
+            if (cursor.fields->landings.n)
+                judge_landings(&cursor, i);
+        } else if (words.pointers & words.group->judged) {
             judge_object(&cursor, i, &words);
-        else if (cursor.fields->landings.n)
-            judge_landings(&cursor, i);
+        }
     }
 }
 
 static hx_error *judge_fields(struct fields *fields)
 {
-    find_modules(fields);
-    HX_TRY(find_groups(fields));
-    HX_TRY(each_sample(fields, count_words));
-    HX_TRY(each_sample(fields, count_class));
-    HX_TRY(each_sample(fields, count_targets));
+    fields->group = calloc((size_t)fields->groups->n + 1, sizeof *fields->group);
+    HX_NEED(fields->group);
+    HX_TRY(hx_judge_groups(fields->judge, fields->groups, count_group, fields));
+    for (unsigned i = 0; i < fields->judge->threads; i++)
+        HX_NEED(!fields->tables[i].failed);
     HX_TRY(find_landings(fields));
-    fields->frozen = true;
     HX_TRY(hx_judge_objects(fields->judge, judge_block, fields));
     judge_root_landings(fields);
-    return hx_shapes_make(fields->judge, fields->group_of, (uint32_t)fields->groups.n);
+    return NULL;
 }
 
 hx_error *hx_judge_fields(const struct hx_judge *judge)
 {
-    struct fields fields = {.judge = judge, .graph = judge->graph};
-    hx_error *err = judge_fields(&fields);
-    hx_big_free(&fields.group_of_mem);
-    hx_vec_free(&fields.groups);
-    hx_vec_free(&fields.fields);
-    hx_vec_free(&fields.classes);
-    hx_vec_free(&fields.class_of);
-    hx_pairs_free(&fields.variant_by_key);
-    hx_pairs_free(&fields.group_by_key);
-    hx_pairs_free(&fields.class_by_key);
-    hx_pairs_free(&fields.landings);
+    HX_FREE struct fields *fields = calloc(1, sizeof *fields);
+    HX_NEED(fields);
+    fields->judge = judge;
+    fields->graph = judge->graph;
+    fields->groups = judge->groups;
+    hx_error *err = judge_fields(fields);
+    for (unsigned i = 0; i < judge->threads; i++) {
+        struct tables *tables = &fields->tables[i];
+        hx_vec_free(&tables->fields);
+        hx_vec_free(&tables->classes);
+        hx_vec_free(&tables->class_of);
+        hx_pairs_free(&tables->variant_by_key);
+        hx_pairs_free(&tables->class_by_key);
+    }
+    free(fields->group);
+    hx_pairs_free(&fields->landings);
     return err;
 }

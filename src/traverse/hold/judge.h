@@ -10,15 +10,31 @@
 
 #define HX_WORD 8
 
+struct hx_block_groups;
+
 /* The edges of a snapshot before the judges. The judgement of a word with the smallest number of a
  * rule remains, whoever comes first. */
 struct hx_judge {
     struct hx_snapshot *snapshot;
     struct hx_graph *graph;
     const struct hx_image *image;
+    struct hx_block_groups *groups; /* block_groups.h */
     const struct hx_progress *progress;
     unsigned threads;
+    uint64_t module_low, module_high; /* no file is mapped elsewhere */
 };
+
+static inline bool hx_part_below(uint64_t part, uint64_t whole, unsigned percent)
+{
+    return part * 100 < whole * percent;
+}
+
+/* May a block of so many bytes have been given out for a request? Small ones have up to 32 bytes
+ * more where they were not split, large ones pages of their own. */
+static inline bool hx_block_fits(uint64_t size, uint64_t request)
+{
+    return request <= size && size - request <= (size < ((uint64_t)64 << 10) ? 32 : 32 + 4096);
+}
 
 static inline void hx_judge_edge(const struct hx_judge *judge, hx_eidx e, enum hx_rule rule)
 {
@@ -42,6 +58,9 @@ void hx_judge_words(const struct hx_judge *judge, hx_obj object, uint64_t from, 
 /* The `n` words at addr, NULL when the image has them not in one piece. *span is a hint. */
 const uint64_t *hx_judge_peek(const struct hx_judge *judge, uint64_t addr, size_t n, size_t *span);
 
+/* The mapping of a file at an address, NULL: there is none. */
+const struct hx_mapping *hx_judge_module(const struct hx_judge *judge, uint64_t address);
+
 /* Calls work(context, worker, from, to) for all objects in blocks, from several threads. */
 typedef void hx_judge_block_fn(void *context, unsigned worker, hx_obj from, hx_obj to);
 hx_error *hx_judge_objects(const struct hx_judge *judge, hx_judge_block_fn *work, void *context);
@@ -56,7 +75,7 @@ hx_error *hx_judge_buffers(const struct hx_judge *judge);
  * taken back. */
 hx_error *hx_judge_texts(const struct hx_judge *judge);
 
-/* fields.c: what fields of alike blocks hold; makes shapes. */
+/* fields.c: what fields of alike blocks hold. */
 hx_error *hx_judge_fields(const struct hx_judge *judge);
 
 #endif

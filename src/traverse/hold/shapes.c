@@ -7,6 +7,8 @@
  */
 #include "traverse/hold/shapes.h"
 
+#include "traverse/hold/block_groups.h"
+
 #include "base/cleanup.h"
 #include "base/index.h"
 #include "base/lower_bound.h"
@@ -1030,11 +1032,11 @@ static hx_error *make_shapes(struct shapes *shapes, uint32_t groups)
     return hx_judge_objects(shapes->judge, give_final, shapes);
 }
 
-hx_error *hx_shapes_make(const struct hx_judge *judge, const uint32_t *group_of, uint32_t groups)
+hx_error *hx_shapes_make(const struct hx_judge *judge)
 {
-    struct shapes shapes = {.judge = judge, .graph = judge->graph, .group_of = group_of};
+    struct shapes shapes = {.judge = judge, .graph = judge->graph, .group_of = judge->groups->of};
     const uint64_t begun = hx_timing_begin();
-    hx_error *err = make_shapes(&shapes, groups);
+    hx_error *err = make_shapes(&shapes, judge->groups->n);
     hx_timing_end(begun, "shapes", judge->graph->n);
     free(shapes.group);
     free(shapes.sample);

@@ -4,10 +4,9 @@
 
 #include "traverse/hold/judge.h"
 
-/* Fills graph.shape and snapshot.shapes. `group_of` has a number below `groups` for each object;
- * blocks of one group are equal in size. A label is the same in each snapshot of a program: it has
+/* Fills graph.shape and snapshot.shapes. A label is the same in each snapshot of a program: it has
  * no address and no count in it. Each object gets a shape. Needs the edges, their evidence and the
  * image. */
-hx_error *hx_shapes_make(const struct hx_judge *judge, const uint32_t *group_of, uint32_t groups);
+hx_error *hx_shapes_make(const struct hx_judge *judge);
 
 #endif
