@@ -196,7 +196,6 @@ void hx_block_groups_deinit(struct hx_block_groups *groups)
 
 struct pass {
     const struct hx_judge *judge;
-    const struct hx_block_groups *groups;
     hx_block_group_fn *work;
     void *context;
     atomic_size_t next;
@@ -206,15 +205,14 @@ static void pass_worker(void *context, unsigned i)
 {
     struct pass *pass = context;
     size_t group;
-    while ((group = atomic_fetch_add(&pass->next, 1)) < pass->groups->n &&
+    while ((group = atomic_fetch_add(&pass->next, 1)) < pass->judge->groups->n &&
            !hx_progress_cancelled(pass->judge->progress))
         pass->work(pass->context, i, (uint32_t)group);
 }
 
-hx_error *hx_judge_groups(const struct hx_judge *judge, const struct hx_block_groups *groups,
-                          hx_block_group_fn *work, void *context)
+hx_error *hx_judge_groups(const struct hx_judge *judge, hx_block_group_fn *work, void *context)
 {
-    struct pass pass = {.judge = judge, .groups = groups, .work = work, .context = context};
+    struct pass pass = {.judge = judge, .work = work, .context = context};
     hx_parallel(judge->graph->n < FEW ? 1 : judge->threads, pass_worker, &pass);
     return hx_progress_cancelled(judge->progress) ? hx_error_cancelled("words") : NULL;
 }

@@ -29,7 +29,6 @@ void hx_block_groups_deinit(struct hx_block_groups *groups);
 
 /* Calls work(context, worker, group) for all groups, from several threads. */
 typedef void hx_block_group_fn(void *context, unsigned worker, uint32_t group);
-hx_error *hx_judge_groups(const struct hx_judge *judge, const struct hx_block_groups *groups,
-                          hx_block_group_fn *work, void *context);
+hx_error *hx_judge_groups(const struct hx_judge *judge, hx_block_group_fn *work, void *context);
 
 #endif

@@ -5,17 +5,13 @@
  * the length are as often pointers as those before: where the array was longer once, some of what
  * its former elements point to is gone.
  */
-#include "traverse/hold/judge.h"
+#include "traverse/hold/block_groups.h"
 
 #include "base/index.h"
-#include "base/lower_bound.h"
 
 #define BYTES_LEAST  256 /* of a block with text */
 #define TEXT_LEAST   16  /* words of text in one piece */
-#define SLACK        32
-#define LARGE        ((uint64_t)64 << 10)
-#define PAGE         4096
-#define ARRAY_LEAST  64 /* bytes */
+#define ARRAY_LEAST  64  /* bytes */
 #define ELEMENT_MOST 256
 #define NEAR         64 /* elements that are looked at before and behind the length */
 #define LONG         32 /* elements in use: it speaks for itself */
@@ -42,18 +38,14 @@ struct look {
     const struct hx_judge *judge;
     uint32_t *tail; /* pointers behind text, by size and offset */
     struct counts *counts;
-    struct hx_big tail_mem, counts_mem;
+    uint8_t *seen; /* of each field: it has arrays */
+    struct hx_big tail_mem, counts_mem, seen_mem;
     bool count;
 };
 
 static void add(uint32_t *count, uint64_t n)
 {
     __atomic_fetch_add(count, (uint32_t)n, __ATOMIC_RELAXED);
-}
-
-static bool at_least(uint64_t part, uint64_t whole, unsigned percent)
-{
-    return part * 100 >= whole * percent;
 }
 
 static uint64_t key_of(uint64_t size, uint64_t at)
@@ -87,13 +79,6 @@ static size_t find_text_end(const uint64_t *word, size_t n)
     return longest >= TEXT_LEAST && longest * 4 >= n ? end : 0;
 }
 
-/* The first edge from `at` on. */
-static hx_eidx edge_from(const struct hx_graph *graph, hx_obj object, uint64_t at)
-{
-    hx_eidx first = graph->fwd[object], n = graph->fwd[object + 1] - first;
-    return first + HX_LOWER_BOUND(n, i, hx_edge_offset(graph->edge[first + i]) < at);
-}
-
 static void judge_text(const struct look *look, hx_obj i, size_t *span)
 {
     const struct hx_graph *graph = look->judge->graph;
@@ -104,18 +89,18 @@ static void judge_text(const struct look *look, hx_obj i, size_t *span)
         return;
     uint32_t *all = &look->tail[key_of(size, UINT64_MAX) % FIELDS];
     uint32_t *all_set = &look->tail[key_of(size, UINT64_MAX - 1) % FIELDS];
-    if (!look->count && (!*all || !at_least((uint64_t)*all_set - *all, *all_set, JUNK)))
+    if (!look->count && (!*all || hx_part_below((uint64_t)*all_set - *all, *all_set, JUNK)))
         return;
     const uint64_t *word = hx_judge_peek(look->judge, graph->addr[i], n, span);
     size_t end = word ? find_text_end(word, n) : 0;
     if (!end)
         return;
-    hx_eidx first = edge_from(graph, i, end * HX_WORD);
+    hx_eidx first = hx_graph_edge_from(graph, i, end * HX_WORD);
     for (size_t at = end; at < n; at++)
         set += word[at] != 0;
     if (look->count)
         add(all_set, set);
-    if (first == last || (!look->count && !at_least(set - (last - first), set, JUNK)))
+    if (first == last || (!look->count && hx_part_below(set - (last - first), set, JUNK)))
         return;
     if (look->count)
         add(all, last - first);
@@ -123,7 +108,7 @@ static void judge_text(const struct look *look, hx_obj i, size_t *span)
         uint32_t *here = &look->tail[key_of(size, hx_edge_offset(graph->edge[e])) % FIELDS];
         if (look->count)
             add(here, 1);
-        else if (!at_least(*here, *all, SPREAD))
+        else if (hx_part_below(*here, *all, SPREAD))
             hx_judge_edge(look->judge, e, HX_RULE_bytes);
     }
 }
@@ -138,11 +123,6 @@ struct array {
     uint64_t kind;        /* where its length and capacity are, and the size of its elements */
 };
 
-static bool fits(uint64_t size, uint64_t request)
-{
-    return request <= size && size - request <= (size < LARGE ? SLACK : SLACK + PAGE);
-}
-
 /* What is said of a length and a capacity. */
 static bool measure(const struct hx_graph *graph, uint64_t length, uint64_t capacity, uint64_t kind,
                     struct array *array)
@@ -154,7 +134,7 @@ static bool measure(const struct hx_graph *graph, uint64_t length, uint64_t capa
     array->capacity = capacity;
     array->used = length * array->bytes;
     array->kind = hx_hash(kind + 1, array->bytes);
-    return array->bytes <= ELEMENT_MOST && fits(size, capacity * array->bytes);
+    return array->bytes <= ELEMENT_MOST && hx_block_fits(size, capacity * array->bytes);
 }
 
 /* Length and capacity beside a pointer: two words, or two halves of one. */
@@ -203,7 +183,8 @@ static bool count_array(const struct look *look, struct array *array, size_t *sp
         counts->elements += used;
         counts->set += used && set;
     }
-    for (hx_eidx e = edge_from(graph, array->block, begin); e < graph->fwd[array->block + 1]; e++) {
+    for (hx_eidx e = hx_graph_edge_from(graph, array->block, begin);
+         e < graph->fwd[array->block + 1]; e++) {
         uint64_t at = hx_edge_offset(graph->edge[e]);
         if (at >= end)
             break;
@@ -217,8 +198,9 @@ static bool has_leftovers(const struct counts *counts)
 {
     uint64_t before = (uint64_t)counts->before * counts->behind_set,
              behind = (uint64_t)counts->behind * counts->before_set;
-    return counts->behind && counts->before && at_least(counts->set, counts->elements, FULL) &&
-           !at_least(behind, before, GONE);
+    return counts->behind && counts->before &&
+           !hx_part_below(counts->set, counts->elements, FULL) &&
+           hx_part_below(behind, before, GONE);
 }
 
 static void add_array(struct counts *sum, const struct counts *counts)
@@ -236,7 +218,7 @@ static void add_array(struct counts *sum, const struct counts *counts)
 /* Do the arrays of a field agree, of various capacities? */
 static bool agree(const struct counts *all, const struct counts *field)
 {
-    return field->arrays >= ALIKE && at_least(field->arrays, all->pointers, MOST) &&
+    return field->arrays >= ALIKE && !hx_part_below(field->arrays, all->pointers, MOST) &&
            __builtin_popcount(field->capacities) >= 3 && has_leftovers(field);
 }
 
@@ -246,45 +228,59 @@ static void judge_array(const struct look *look, uint64_t size, uint64_t at, hx_
 {
     struct array array = {.block = target};
     struct counts *all = &look->counts[key_of(size, at) % FIELDS];
-    if (look->count && size)
+    if (look->count)
         add(&all->pointers, 1);
     if (!find_array(look->judge->graph, word, before, n, &array) ||
         !count_array(look, &array, span))
         return;
     struct counts *field = &look->counts[hx_hash(key_of(size, at), array.kind) % FIELDS];
-    if (look->count && size)
+    if (look->count) {
+        __atomic_store_n(&look->seen[key_of(size, at) % FIELDS], 1, __ATOMIC_RELAXED);
         add_array(field, &array.counts);
-    else if (!look->count && ((array.counts.elements >= LONG && has_leftovers(&array.counts)) ||
-                              (size && agree(all, field))))
+    } else if (((array.counts.elements >= LONG && has_leftovers(&array.counts)) ||
+                (size && agree(all, field))))
         hx_judge_words(look->judge, target, array.used, UINT64_MAX, HX_RULE_vector);
 }
 
 /* --- all of them -------------------------------------------------------------------------- */
 
+static void judge_object(const struct look *look, hx_obj i, size_t span[2])
+{
+    const struct hx_graph *graph = look->judge->graph;
+    const uint64_t size = graph->size[i];
+    judge_text(look, i, &span[0]);
+    for (hx_eidx e = graph->fwd[i]; size <= FIELD_BYTES && e < graph->fwd[i + 1]; e++) {
+        uint64_t at = hx_edge_offset(graph->edge[e]);
+        if (hx_edge_kind_of(graph->edge[e]) != HX_EDGE_START ||
+            (!look->count && !look->seen[key_of(size, at) % FIELDS]))
+            continue;
+        size_t before = at < 2 * HX_WORD ? at / HX_WORD : 2, n = (size - at) / HX_WORD;
+        n = n < 3 ? n : 3;
+        const uint64_t *word = hx_judge_peek(look->judge, graph->addr[i] + at - before * HX_WORD,
+                                             before + n, &span[0]);
+        if (word)
+            judge_array(look, size, at, hx_edge_target(graph->edge[e]), word + before, before, n,
+                        &span[1]);
+    }
+}
+
 static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
 {
     (void)worker;
+    size_t span[2] = {0, 0};
+    for (hx_obj i = from; i < to; i++)
+        judge_object(context, i, span);
+}
+
+static void count_group(void *context, unsigned worker, uint32_t number)
+{
+    (void)worker;
     const struct look *look = context;
-    const struct hx_graph *graph = look->judge->graph;
-    size_t span = 0, other = 0;
-    for (hx_obj i = from; i < to; i++) {
-        judge_text(look, i, &span);
-        for (hx_eidx e = graph->fwd[i]; graph->size[i] <= FIELD_BYTES && e < graph->fwd[i + 1];
-             e++) {
-            uint64_t at = hx_edge_offset(graph->edge[e]);
-            size_t before = at < 2 * HX_WORD ? at / HX_WORD : 2,
-                   n = (graph->size[i] - at) / HX_WORD;
-            n = n < 3 ? n : 3;
-            const uint64_t *word =
-                hx_edge_kind_of(graph->edge[e]) != HX_EDGE_START
-                    ? NULL
-                    : hx_judge_peek(look->judge, graph->addr[i] + at - before * HX_WORD, before + n,
-                                    &span);
-            if (word)
-                judge_array(look, graph->size[i], at, hx_edge_target(graph->edge[e]), word + before,
-                            before, n, &other);
-        }
-    }
+    const struct hx_block_groups *groups = look->judge->groups;
+    const struct hx_block_group *group = &groups->group[number];
+    size_t span[2] = {0, 0};
+    for (uint32_t i = 0; i < group->samples; i++)
+        judge_object(look, groups->sample[group->first + i], span);
 }
 
 static void judge_roots(const struct look *look)
@@ -311,8 +307,9 @@ static hx_error *judge_buffers(struct look *look)
 {
     HX_TRY(hx_big_array(look->tail, FIELDS));
     HX_TRY(hx_big_array(look->counts, FIELDS));
+    HX_TRY(hx_big_array(look->seen, FIELDS));
     look->count = true;
-    HX_TRY(hx_judge_objects(look->judge, judge_block, look));
+    HX_TRY(hx_judge_groups(look->judge, count_group, look));
     look->count = false;
     judge_roots(look);
     return hx_judge_objects(look->judge, judge_block, look);
@@ -324,5 +321,6 @@ hx_error *hx_judge_buffers(const struct hx_judge *judge)
     hx_error *err = judge_buffers(&look);
     hx_big_free(&look.tail_mem);
     hx_big_free(&look.counts_mem);
+    hx_big_free(&look.seen_mem);
     return err;
 }

@@ -668,7 +668,7 @@ static hx_error *judge_fields(struct fields *fields)
 {
     fields->group = calloc((size_t)fields->groups->n + 1, sizeof *fields->group);
     HX_NEED(fields->group);
-    HX_TRY(hx_judge_groups(fields->judge, fields->groups, count_group, fields));
+    HX_TRY(hx_judge_groups(fields->judge, count_group, fields));
     for (unsigned i = 0; i < fields->judge->threads; i++)
         HX_NEED(!fields->tables[i].failed);
     HX_TRY(find_landings(fields));

@@ -6,7 +6,7 @@
  * (std::string: capacity + 1, size, pointer, or length * 2 and 22 bytes; its vectors are the same)
  * and of glibc's FILE.
  */
-#include "traverse/hold/judge.h"
+#include "traverse/hold/block_groups.h"
 
 #include "base/index.h"
 
@@ -16,9 +16,6 @@
 #define LIBCXX_LONG  32 /* bytes: the least that libc++ asks for */
 #define LIBCXX_BLOCK 4096
 #define LIBCXX_WIDE  256 /* elements from here on are 16 to a block of a deque */
-#define SLACK        32  /* what is usable is at most so much more than was requested */
-#define LARGE        ((uint64_t)64 << 10)
-#define PAGE         4096
 #define FILE_MAGIC   0xfbad0000u
 #define FILE_WORDS   9 /* flags, and eight pointers into the buffer */
 #define DEQUE_BLOCK  512
@@ -38,11 +35,25 @@ struct ends {
     struct hx_big of_mem;
 };
 
-/* What the edges from one offset in blocks of one size look like. A block that was freed and given
- * out again has strings and vectors of its former life, but where most of its kind have other
- * things. Fields are found by a hash alone: two that share one spoil each other, no more. */
+/* What the edges from one offset in blocks of one size look like, in a sample of these. A block
+ * that was freed and given out again has strings and vectors of its former life, but where most of
+ * its kind have other things. Fields are found by a hash alone: two that share one spoil each
+ * other, no more. */
 struct field {
     uint32_t pointers, strings, libcxx_strings, vectors, empty;
+};
+
+/* Which shapes there are in a field. */
+enum {
+    SEEN_STRING = 1,
+    SEEN_SHORT = 2,
+    SEEN_LIBCXX = 4,
+    SEEN_LIBCXX_SHORT = 8,
+    SEEN_VECTOR = 16,
+    SEEN_DEQUE = 32,
+    SEEN_LIBCXX_DEQUE = 64,
+    SEEN_FILE = 128,
+    SEEN_ANY = 255
 };
 
 /* Words [at, at + n) of an object (of a root: object is HX_NO_OBJ). */
@@ -50,7 +61,6 @@ struct place {
     const struct hx_judge *judge;
     const struct ends *ends;
     struct field *field; /* NULL: it is in no field */
-    bool count;          /* for the field; nothing is judged */
     hx_obj object;
     uint64_t addr;        /* of word[0] */
     const uint64_t *word; /* n of them */
@@ -59,11 +69,9 @@ struct place {
     size_t *span;         /* a hint */
 };
 
-/* Does a block hold a request of so many bytes? Large ones have pages of their own. */
-static bool fits(const struct hx_graph *graph, hx_obj block, uint64_t request)
+static inline bool fits(const struct hx_graph *graph, hx_obj block, uint64_t request)
 {
-    uint64_t size = graph->size[block];
-    return request <= size && size - request <= (size < LARGE ? SLACK : SLACK + PAGE);
+    return hx_block_fits(graph->size[block], request);
 }
 
 /* Where does this word point in the target? */
@@ -114,16 +122,11 @@ static bool ends_at(const struct hx_judge *judge, uint64_t addr, uint64_t length
 
 /* --- fields --------------------------------------------------------------------------------- */
 
-static inline void count_one(uint32_t *count)
-{
-    __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
-}
-
 /* May this word be what only so many of its field's are? */
 static bool is_part(const struct place *place, uint32_t part, unsigned percent)
 {
     return !place->field || place->field->pointers < FEW ||
-           (uint64_t)part * 100 >= (uint64_t)place->field->pointers * percent;
+           !hx_part_below(part, place->field->pointers, percent);
 }
 
 static uint64_t offset_of(const struct place *place)
@@ -152,13 +155,8 @@ static bool is_string(const struct place *place)
  * GString, whose fourth word is another's. */
 static void judge_string(const struct place *place)
 {
-    if (!is_string(place) || place->n < 4)
-        return;
-    if (place->count) {
-        count_one(&place->field->strings);
-        return;
-    }
-    if (!is_part(place, place->field ? place->field->strings : 0, PART))
+    if (place->n < 4 || !is_string(place) ||
+        !is_part(place, place->field ? place->field->strings : 0, PART))
         return;
     used_up_to(place, TEXT);
     bool round = !(place->word[2] & (place->word[2] - 1)) && place->word[1] < place->word[2];
@@ -168,14 +166,20 @@ static void judge_string(const struct place *place)
 }
 
 /* A pointer to the word two behind it. */
-static void judge_short_string(const struct hx_judge *judge, hx_obj object, uint64_t at,
-                               const uint64_t *word, size_t n)
+static bool is_short_string(const struct place *place)
 {
+    const uint64_t *word = place->word;
     const char *text = (const char *)&word[2];
-    if (n < 4 || word[1] > SSO_CAPACITY || text[word[1]] != '\0' ||
-        (word[1] && memchr(text, '\0', word[1])))
-        return;
-    hx_judge_words(judge, object, at + 2 * HX_WORD, at + 4 * HX_WORD, HX_RULE_string);
+    return place->target == place->object && place->n >= 4 &&
+           word[0] == place->addr + 2 * HX_WORD && word[1] <= SSO_CAPACITY &&
+           text[word[1]] == '\0' && !(word[1] && memchr(text, '\0', word[1]));
+}
+
+static void judge_short_string(const struct place *place)
+{
+    if (is_short_string(place))
+        hx_judge_words(place->judge, place->object, offset_of(place) + 2 * HX_WORD,
+                       offset_of(place) + 4 * HX_WORD, HX_RULE_string);
 }
 
 /* libc++: {what was requested | 1, length, pointer}. */
@@ -190,11 +194,8 @@ static bool is_libcxx_string(const struct place *place)
 
 static void judge_libcxx_string(const struct place *place)
 {
-    if (!is_libcxx_string(place))
-        return;
-    if (place->count)
-        count_one(&place->field->libcxx_strings);
-    else if (is_part(place, place->field ? place->field->libcxx_strings : 0, PART))
+    if (is_libcxx_string(place) &&
+        is_part(place, place->field ? place->field->libcxx_strings : 0, PART))
         used_up_to(place, TEXT);
 }
 
@@ -210,49 +211,48 @@ static bool is_libcxx_short(const struct place *place, size_t words, uint64_t le
            !memchr(bytes + 1, '\0', length);
 }
 
+static bool is_sure_libcxx_short(const struct place *place)
+{
+    return place->object != HX_NO_OBJ &&
+           (is_libcxx_short(place, 1, 3) || is_libcxx_short(place, 2, 3));
+}
+
 static void judge_libcxx_short(const struct place *place)
 {
-    if (place->object == HX_NO_OBJ)
-        return;
-    bool sure = is_libcxx_short(place, 1, 3) || is_libcxx_short(place, 2, 3);
-    if (place->count) {
-        if (sure)
-            count_one(&place->field->libcxx_strings);
-        return;
-    }
-    bool strings = place->field && place->field->pointers >= FEW &&
+    bool strings = place->object != HX_NO_OBJ && place->field && place->field->pointers >= FEW &&
                    is_part(place, place->field->libcxx_strings, MOST) &&
                    (is_libcxx_short(place, 1, 0) || is_libcxx_short(place, 2, 0));
-    if (sure || strings)
+    if (strings || is_sure_libcxx_short(place))
         hx_judge_words(place->judge, place->object, offset_of(place), offset_of(place) + HX_WORD,
                        HX_RULE_string);
 }
 
 /* --- vectors and deques ------------------------------------------------------------------- */
 
-static void judge_vector(const struct place *place)
+static bool is_vector(const struct place *place)
 {
-    if (place->n < 3)
-        return;
-    uint64_t end = in_target(place, place->word[1]), capacity = in_target(place, place->word[2]);
-    if (place->word[1] < place->word[0] || place->word[2] < place->word[1] || capacity < HX_WORD ||
-        !fits(place->judge->graph, place->target, capacity))
-        return;
+    if (place->n < 3 || place->word[1] < place->word[0] || place->word[2] < place->word[1])
+        return false;
+    uint64_t capacity = in_target(place, place->word[2]);
+    if (capacity < HX_WORD || !fits(place->judge->graph, place->target, capacity))
+        return false;
     /* {first, begin, end, capacity} of a deque of libc++ */
     if (place->n > 3 && place->word[3] >= place->word[2] &&
         in_target(place, place->word[3]) <= place->judge->graph->size[place->target])
-        return;
+        return false;
     /* {cur, first, last, node} of a deque looks the same */
     const uint64_t *node = place->n < 4 || place->word[0] != place->word[1]
                                ? NULL
                                : hx_judge_peek(place->judge, place->word[3], 1, place->span);
-    if (node && *node == place->word[0])
+    return !node || *node != place->word[0];
+}
+
+static void judge_vector(const struct place *place)
+{
+    if (!is_vector(place))
         return;
-    struct field *field = place->field;
-    if (place->count) {
-        count_one(end ? &field->vectors : &field->empty);
-        return;
-    }
+    const struct field *field = place->field;
+    const uint64_t end = in_target(place, place->word[1]);
     /* without elements it is more often one that was freed */
     if (end ? is_part(place, field ? field->vectors : 0, PART)
             : field && is_part(place, field->vectors + field->empty, MOST) &&
@@ -278,13 +278,12 @@ static void judge_deque_block(const struct hx_judge *judge, uint64_t first, uint
 }
 
 /* libstdc++: map, its size, {cur, first, last, node} of the first and of the last element. */
-static void judge_deque(const struct place *place)
+static bool is_deque(const struct place *place)
 {
     const struct hx_graph *graph = place->judge->graph;
-    if (place->count || place->n < DEQUE_WORDS ||
-        place->word[1] > graph->size[place->target] / HX_WORD ||
+    if (place->n < DEQUE_WORDS || place->word[1] > graph->size[place->target] / HX_WORD ||
         !fits(graph, place->target, place->word[1] * HX_WORD))
-        return;
+        return false;
     const uint64_t *first = place->word + 2, *last = place->word + 6;
     uint64_t map_end = place->word[0] + place->word[1] * HX_WORD;
     for (size_t i = 0; i < 2; i++) {
@@ -292,10 +291,16 @@ static void judge_deque(const struct place *place)
         if (iterator[0] < iterator[1] || iterator[0] > iterator[2] ||
             iterator[2] - iterator[1] > DEQUE_BLOCK || iterator[3] < place->word[0] ||
             iterator[3] >= map_end)
-            return;
+            return false;
     }
-    if (first[3] > last[3])
+    return first[3] <= last[3];
+}
+
+static void judge_deque(const struct place *place)
+{
+    if (!is_deque(place))
         return;
+    const uint64_t *first = place->word + 2, *last = place->word + 6;
     hx_judge_words(place->judge, place->target, 0, first[3] - place->word[0], HX_RULE_deque);
     hx_judge_words(place->judge, place->target, last[3] + HX_WORD - place->word[0], UINT64_MAX,
                    HX_RULE_deque);
@@ -327,28 +332,40 @@ static bool find_elements(uint64_t blocks, uint64_t start, uint64_t size, uint64
     return *to > 0;
 }
 
-/* libc++: map {first, begin, end, capacity}, the first element's number, how many there are. */
+/* libc++: map {first, begin, end, capacity}, the first element's number, how many there are. Where
+ * in its blocks, taken as one, these may be. */
+static bool is_libcxx_deque(const struct place *place, uint64_t *from, uint64_t *to)
+{
+    const struct hx_judge *judge = place->judge;
+    const uint64_t *word = place->word;
+    if (place->n < 6 || word[1] < word[0] || word[2] <= word[1] || word[3] < word[2] ||
+        (word[1] | word[2]) % HX_WORD || !fits(judge->graph, place->target, word[3] - word[0]) ||
+        !word[5] || word[4] > UINT32_MAX || word[5] > UINT32_MAX)
+        return false;
+    uint64_t blocks = (word[2] - word[1]) / HX_WORD;
+    const uint64_t *block = hx_judge_peek(judge, word[1], blocks, place->span);
+    if (!block || !find_elements(blocks, word[4], word[5], from, to))
+        return false;
+    for (uint64_t i = 0; i < blocks; i++) {
+        hx_obj object = target_of(judge, block[i]);
+        if (object == HX_NO_OBJ || !fits(judge->graph, object, LIBCXX_BLOCK))
+            return false;
+    }
+    return true;
+}
+
 static void judge_libcxx_deque(const struct place *place)
 {
     const struct hx_judge *judge = place->judge;
     const uint64_t *word = place->word;
-    if (place->count || place->n < 6 || word[1] < word[0] || word[2] <= word[1] ||
-        word[3] < word[2] || (word[1] | word[2]) % HX_WORD ||
-        !fits(judge->graph, place->target, word[3] - word[0]) || !word[5] || word[4] > UINT32_MAX ||
-        word[5] > UINT32_MAX)
+    uint64_t from, to;
+    if (!is_libcxx_deque(place, &from, &to))
         return;
-    uint64_t blocks = (word[2] - word[1]) / HX_WORD, from, to;
+    const uint64_t blocks = (word[2] - word[1]) / HX_WORD;
     const uint64_t *block = hx_judge_peek(judge, word[1], blocks, place->span);
-    if (!block || !find_elements(blocks, word[4], word[5], &from, &to))
-        return;
-    for (uint64_t i = 0; i < blocks; i++) {
-        hx_obj object = target_of(judge, block[i]);
-        if (object == HX_NO_OBJ || !fits(judge->graph, object, LIBCXX_BLOCK))
-            return;
-    }
     hx_judge_words(judge, place->target, 0, word[1] - word[0], HX_RULE_deque);
     hx_judge_words(judge, place->target, word[2] - word[0], UINT64_MAX, HX_RULE_deque);
-    for (uint64_t i = 0; i < blocks; i++) {
+    for (uint64_t i = 0; block && i < blocks; i++) {
         hx_obj object = target_of(judge, block[i]);
         uint64_t begin = i * LIBCXX_BLOCK, end = begin + LIBCXX_BLOCK;
         hx_judge_words(judge, object, 0, from > begin ? from - begin : 0, HX_RULE_deque);
@@ -360,13 +377,18 @@ static void judge_libcxx_deque(const struct place *place)
 /* --- stdio -------------------------------------------------------------------------------- */
 
 /* word[0] is the first pointer into the buffer; the flags lie before. */
-static void judge_file(const struct place *place, uint64_t flags)
+static bool is_file(const struct place *place)
 {
-    if ((flags >> 32) || (flags & 0xffff0000u) != FILE_MAGIC || place->n < FILE_WORDS - 1)
-        return;
-    uint64_t base = place->word[6], end = place->word[7];
-    hx_obj buffer = target_of(place->judge, base);
-    if (buffer != HX_NO_OBJ && end > base)
+    if (place->before < 1 || place->n < FILE_WORDS - 1)
+        return false;
+    const uint64_t flags = place->word[-1];
+    return !(flags >> 32) && (flags & 0xffff0000u) == FILE_MAGIC && place->word[7] > place->word[6];
+}
+
+static void judge_file(const struct place *place)
+{
+    hx_obj buffer = is_file(place) ? target_of(place->judge, place->word[6]) : HX_NO_OBJ;
+    if (buffer != HX_NO_OBJ)
         hx_judge_words(place->judge, buffer, 0, UINT64_MAX, HX_RULE_stdio);
 }
 
@@ -376,27 +398,52 @@ struct look {
     const struct hx_judge *judge;
     struct ends ends;
     struct field *fields;
-    struct hx_big fields_mem;
-    bool count;
+    uint8_t *seen; /* of each field: what is in it, SEEN_... */
+    struct hx_big fields_mem, seen_mem;
 };
 
-static void judge_place(const struct place *place, bool start)
+/* What looks like a shape at an edge; what is not at the start of its target has fewer. */
+static unsigned find_shapes(const struct place *place, bool start)
 {
-    judge_libcxx_short(place);
+    uint64_t from, to;
+    unsigned seen = is_sure_libcxx_short(place) ? SEEN_LIBCXX_SHORT : 0;
+    seen |= is_short_string(place) ? SEEN_SHORT : 0;
+    seen |= is_file(place) ? SEEN_FILE : 0;
     if (!start)
-        return;
-    judge_string(place);
-    judge_libcxx_string(place);
-    judge_vector(place);
-    judge_deque(place);
-    judge_libcxx_deque(place);
+        return seen;
+    seen |= place->n >= 4 && is_string(place) ? SEEN_STRING : 0;
+    seen |= is_libcxx_string(place) ? SEEN_LIBCXX : 0;
+    seen |= is_vector(place) ? SEEN_VECTOR : 0;
+    seen |= is_deque(place) ? SEEN_DEQUE : 0;
+    return seen | (is_libcxx_deque(place, &from, &to) ? SEEN_LIBCXX_DEQUE : 0);
 }
 
-static struct field *field_of(const struct look *look, uint64_t size, uint64_t at)
+/* `seen`: what there may be at this place. */
+static void judge_place(const struct place *place, bool start, unsigned seen)
 {
-    return !look->fields || size > FIELD_BYTES
-               ? NULL
-               : &look->fields[hx_hash(hx_hash(1, size), at) % FIELDS];
+    if (seen & (SEEN_LIBCXX_SHORT | SEEN_LIBCXX))
+        judge_libcxx_short(place);
+    if (seen & SEEN_SHORT)
+        judge_short_string(place);
+    if (seen & SEEN_FILE)
+        judge_file(place);
+    if (!start)
+        return;
+    if (seen & SEEN_STRING)
+        judge_string(place);
+    if (seen & SEEN_LIBCXX)
+        judge_libcxx_string(place);
+    if (seen & SEEN_VECTOR)
+        judge_vector(place);
+    if (seen & SEEN_DEQUE)
+        judge_deque(place);
+    if (seen & SEEN_LIBCXX_DEQUE)
+        judge_libcxx_deque(place);
+}
+
+static size_t field_number(uint64_t size, uint64_t at)
+{
+    return hx_hash(hx_hash(1, size), at) % FIELDS;
 }
 
 /* The place of an edge; false: the image lacks it. */
@@ -414,8 +461,9 @@ static bool find_place(const struct look *look, hx_obj i, hx_eidx e, size_t span
         return false;
     *ret = (struct place){.judge = look->judge,
                           .ends = &look->ends,
-                          .field = field_of(look, graph->size[i], at),
-                          .count = look->count,
+                          .field = !look->fields || graph->size[i] > FIELD_BYTES
+                                       ? NULL
+                                       : &look->fields[field_number(graph->size[i], at)],
                           .object = i,
                           .addr = graph->addr[i] + at,
                           .word = word + before,
@@ -426,25 +474,59 @@ static bool find_place(const struct look *look, hx_obj i, hx_eidx e, size_t span
     return true;
 }
 
+static void add_one(uint32_t *count)
+{
+    __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+}
+
+static void count_edge(const struct look *look, hx_obj i, hx_eidx e, size_t span[2])
+{
+    const struct hx_graph *graph = look->judge->graph;
+    struct place place;
+    if (!find_place(look, i, e, span, &place))
+        return;
+    const unsigned seen = find_shapes(&place, hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START);
+    struct field *field = place.field;
+    add_one(&field->pointers);
+    if (!seen)
+        return;
+    __atomic_fetch_or(&look->seen[field - look->fields], (uint8_t)seen, __ATOMIC_RELAXED);
+    if (seen & SEEN_STRING)
+        add_one(&field->strings);
+    if (seen & SEEN_VECTOR)
+        add_one(in_target(&place, place.word[1]) ? &field->vectors : &field->empty);
+    if (seen & SEEN_LIBCXX_SHORT)
+        add_one(&field->libcxx_strings);
+    if (seen & SEEN_LIBCXX)
+        add_one(&field->libcxx_strings);
+}
+
+static void count_group(void *context, unsigned worker, uint32_t number)
+{
+    (void)worker;
+    const struct look *look = context;
+    const struct hx_graph *graph = look->judge->graph;
+    const struct hx_block_groups *groups = look->judge->groups;
+    const hx_obj *sample = groups->sample + groups->group[number].first;
+    size_t span[2] = {0, 0};
+    if (graph->size[*sample] > FIELD_BYTES)
+        return;
+    for (uint32_t i = 0; i < groups->group[number].samples; i++)
+        for (hx_eidx e = graph->fwd[sample[i]]; e < graph->fwd[sample[i] + 1]; e++)
+            count_edge(look, sample[i], e, span);
+}
+
 static void judge_object(const struct look *look, hx_obj i, size_t span[2])
 {
-    const struct hx_judge *judge = look->judge;
-    const struct hx_graph *graph = judge->graph;
+    const struct hx_graph *graph = look->judge->graph;
+    const bool fields = graph->size[i] <= FIELD_BYTES;
     for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
         hx_edge edge = graph->edge[e];
-        uint64_t at = hx_edge_offset(edge);
+        const unsigned seen =
+            fields ? look->seen[field_number(graph->size[i], hx_edge_offset(edge))] : SEEN_ANY;
         struct place place;
-        if ((look->count && graph->size[i] > FIELD_BYTES) || !find_place(look, i, e, span, &place))
-            continue;
-        if (look->count)
-            count_one(&place.field->pointers);
-        judge_place(&place, hx_edge_kind_of(edge) == HX_EDGE_START);
-        if (look->count)
-            continue;
-        if (place.target == i && place.word[0] == place.addr + 2 * HX_WORD)
-            judge_short_string(judge, i, at, place.word, place.n);
-        if (at == HX_WORD && place.n == SHAPE_WORDS)
-            judge_file(&place, place.word[-1]);
+        if (seen && find_place(look, i, e, span, &place))
+            judge_place(&place, hx_edge_kind_of(edge) == HX_EDGE_START, seen);
     }
 }
 
@@ -455,7 +537,7 @@ static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
     const struct hx_graph *graph = look->judge->graph;
     size_t span[2] = {0, 0};
     for (hx_obj i = from; i < to; i++) {
-        if (!look->count && graph->requested && graph->requested[i] != HX_NO_REQUEST)
+        if (graph->requested && graph->requested[i] != HX_NO_REQUEST)
             judge_requested(look->judge, i);
         judge_object(look, i, span);
     }
@@ -489,9 +571,7 @@ static void judge_roots(const struct look *look)
                               .n = n,
                               .target = edge->target,
                               .span = &other};
-        judge_place(&place, edge->kind == HX_EDGE_START);
-        if (before && n >= FILE_WORDS - 1)
-            judge_file(&place, place.word[-1]);
+        judge_place(&place, edge->kind == HX_EDGE_START, SEEN_ANY);
     }
 }
 
@@ -533,9 +613,10 @@ hx_error *hx_judge_texts(const struct hx_judge *judge)
 
 static hx_error *judge_shapes(struct look *look)
 {
-    look->count = true;
-    HX_TRY(hx_judge_objects(look->judge, judge_block, look));
-    look->count = false;
+    HX_TRY(hx_big_array(look->ends.of, look->judge->graph->n));
+    HX_TRY(hx_big_array(look->fields, FIELDS));
+    HX_TRY(hx_big_array(look->seen, FIELDS));
+    HX_TRY(hx_judge_groups(look->judge, count_group, look));
     HX_TRY(hx_judge_objects(look->judge, judge_block, look));
     judge_roots(look);
     return hx_judge_objects(look->judge, judge_ends, look);
@@ -544,10 +625,8 @@ static hx_error *judge_shapes(struct look *look)
 hx_error *hx_judge_known_shapes(const struct hx_judge *judge)
 {
     struct look look = {.judge = judge};
-    HX_TRY(hx_big_array(look.ends.of, judge->graph->n));
-    hx_error *err = hx_big_array(look.fields, FIELDS);
-    if (!err)
-        err = judge_shapes(&look);
+    hx_error *err = judge_shapes(&look);
+    hx_big_free(&look.seen_mem);
     hx_big_free(&look.fields_mem);
     hx_big_free(&look.ends.of_mem);
     return err;

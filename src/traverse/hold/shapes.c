@@ -13,24 +13,27 @@
 #include "base/index.h"
 #include "base/lower_bound.h"
 #include "base/pairs.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "base/timing.h"
+#include "base/vote.h"
 
-#include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
-#define WORDS   24   /* of a block that are looked at */
-#define SAMPLE  2048 /* blocks of a group that are looked at to find its variants */
-#define ALIKE   32   /* fewer have no fields that one could tell of */
-#define KEPT    16   /* variants of a group that are shapes of their own */
-#define TRIED   64   /* variants of its sample that are compared with each other */
-#define HEAD    4    /* words in one of which the address of a type is looked for */
-#define ITEMS   6    /* words, or runs of them, in a label */
-#define LABEL   60   /* bytes of a label, about */
-#define NAME    24   /* bytes of a type's or variable's name in it */
-#define LARGE   512  /* bytes: looked at by itself, whether it is an array */
-#define WINDOW  36   /* words that are looked at in each quarter of a large block */
-#define STRIDES 6    /* words of an array's element, at most */
+#define WORDS   24    /* of a block that are looked at */
+#define SAMPLE  1024  /* blocks of a group that are looked at to find its variants */
+#define ALIKE   32    /* fewer have no fields that one could tell of */
+#define KEPT    16    /* variants of a group that are shapes of their own */
+#define TRIED   64    /* variants of its sample that are compared with each other */
+#define HEAD    4     /* words in one of which the address of a type is looked for */
+#define ITEMS   6     /* words, or runs of them, in a label */
+#define LABEL   60    /* bytes of a label, about */
+#define NAME    24    /* bytes of a type's or variable's name in it */
+#define LARGE   512   /* bytes: looked at by itself, whether it is an array */
+#define WINDOW  36    /* words that are looked at in each quarter of a large block */
+#define STRIDES 6     /* words of an array's element, at most */
+#define FEW     65536 /* objects: fewer are no work for two */
 #define SHAPES  (HX_NO_SHAPE - 1)
 
 /* Percent. */
@@ -46,14 +49,18 @@ enum kind { ZERO, POINTER, TEXT, INT, DOUBLE, BYTES, GLOBAL, CODE, KINDS };
 
 enum content { STRUCT, STRING, ARRAY, ZEROS, OTHER };
 
+struct makeup {
+    enum content content;
+    uint8_t stride;        /* of an array */
+    uint8_t item[STRIDES]; /* enum kind */
+};
+
 struct shape {
     uint64_t size;
     uint32_t type; /* HX_NO_TYPE: not known, or several */
-    enum content content;
-    bool has_fields;       /* else it is its size that counts */
-    uint8_t stride;        /* of an array */
-    uint8_t item[STRIDES]; /* enum kind */
-    uint32_t first, n;     /* in `sample` */
+    struct makeup of;
+    bool has_fields;   /* else it is its size that counts */
+    uint32_t first, n; /* in `sample` */
     uint16_t final;
 };
 
@@ -65,12 +72,17 @@ struct key {
 
 struct variant {
     struct key key;
+    struct makeup of;
+    hx_obj example;
     uint16_t shape;
 };
 
 struct group {
-    uint32_t objects, first_sample, samples;
-    uint32_t first_variant, variants;
+    const hx_obj *sample;
+    uint32_t samples;
+    size_t first_variant; /* of those that its worker found */
+    uint8_t worker, variants;
+    bool many_others; /* are in no variant */
     uint32_t mixed;   /* bit for each word that tells variants apart */
     bool uniform;     /* all of its sample are one variant: the others are not looked at */
     bool letters_too; /* one to three letters are text as well */
@@ -81,31 +93,21 @@ struct group {
 struct shapes {
     const struct hx_judge *judge;
     struct hx_graph *graph;
-    const uint32_t *group_of;
     struct group *group;
     hx_obj *sample; /* by group, later by shape */
-    uint32_t n_samples;
+    size_t n_samples;
     HX_VEC(struct shape) shapes;
-    HX_VEC(struct variant) variants;
+    struct worker {
+        struct look *look; /* of a group's sample */
+        struct candidate *candidate;
+        HX_VEC(struct variant) variants;
+        bool failed;
+    } worker[HX_THREADS_MAX];
     struct hx_pairs plain; /* shapes that no group owns */
     size_t n_roots;        /* without those that a user named */
 };
 
-static bool at_least(uint64_t part, uint64_t whole, unsigned percent)
-{
-    return part * 100 >= whole * percent;
-}
-
 /* --- words -------------------------------------------------------------------------------- */
-
-static const struct hx_mapping *find_module(const struct shapes *shapes, uint64_t value)
-{
-    const struct hx_snapshot *snapshot = shapes->judge->snapshot;
-    size_t i = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, value);
-    return i < snapshot->n_mappings && hx_mapping_is_file(&snapshot->mapping[i])
-               ? &snapshot->mapping[i]
-               : NULL;
-}
 
 static bool is_letter(uint8_t byte)
 {
@@ -142,7 +144,7 @@ static enum kind kind_of(const struct shapes *shapes, uint64_t word)
         return ZERO;
     if (word < UINT64_C(1) << 32 && !is_text_word(word))
         return INT;
-    const struct hx_mapping *module = word >> 47 ? NULL : find_module(shapes, word);
+    const struct hx_mapping *module = word >> 47 ? NULL : hx_judge_module(shapes->judge, word);
     if (module)
         return module->prot & HX_PROT_X ? CODE : GLOBAL;
     if (is_text_word(word))
@@ -180,12 +182,8 @@ static bool look_at(const struct shapes *shapes, hx_obj object, size_t from, siz
         return false;
     for (size_t i = 0; i < ret->n; i++)
         ret->kind[i] = KINDS;
-    const hx_eidx first = graph->fwd[object], end = graph->fwd[object + 1];
-    hx_eidx e = first;
-    if (from)
-        e +=
-            HX_LOWER_BOUND(end - first, i, hx_edge_offset(graph->edge[first + i]) < from * HX_WORD);
-    for (; e < end; e++) {
+    hx_eidx e = from ? hx_graph_edge_from(graph, object, from * HX_WORD) : graph->fwd[object];
+    for (; e < graph->fwd[object + 1]; e++) {
         size_t i = hx_edge_offset(graph->edge[e]) / HX_WORD - from;
         if (i >= ret->n)
             break;
@@ -220,10 +218,8 @@ static size_t count_letters(const struct words *words)
 /* --- one block ---------------------------------------------------------------------------- */
 
 struct look {
-    enum content content;
-    size_t letters; /* a struct that begins with so many */
-    uint8_t stride;
-    uint8_t item[STRIDES];
+    struct makeup of;
+    size_t letters;     /* a struct that begins with so many */
     struct words words; /* the first ones; n 0: not there */
 };
 
@@ -295,11 +291,12 @@ static void look_for_array(const struct shapes *shapes, hx_obj object, size_t *s
         for (size_t i = 0; i < census.n; i++)
             count[census.at[i] % stride][census.kind[i]]++;
         for (size_t at = 0; at < stride; at++)
-            look->item[at] = (uint8_t)find_item(count[at], &fit, &all);
-        if (all && (all < 4 || !at_least(fit, all, PATTERN) || !is_element(look->item, stride)))
+            look->of.item[at] = (uint8_t)find_item(count[at], &fit, &all);
+        if (all &&
+            (all < 4 || hx_part_below(fit, all, PATTERN) || !is_element(look->of.item, stride)))
             continue;
-        look->content = !all ? ZEROS : stride == 1 && look->item[0] == TEXT ? STRING : ARRAY;
-        look->stride = (uint8_t)stride;
+        look->of.content = !all ? ZEROS : stride == 1 && look->of.item[0] == TEXT ? STRING : ARRAY;
+        look->of.stride = (uint8_t)stride;
         return;
     }
 }
@@ -309,17 +306,17 @@ static void look_whole(const struct shapes *shapes, hx_obj object, const struct 
                        size_t n, size_t *span, struct look *ret)
 {
     const struct hx_graph *graph = shapes->graph;
-    ret->content = STRUCT;
+    ret->of = (struct makeup){.content = STRUCT};
     ret->letters = 0;
     if (!look_at(shapes, object, 0, n, span, &ret->words))
         ret->words.n = 0;
     if (graph->size[object] >= LARGE)
         look_for_array(shapes, object, span, ret);
-    if (ret->content != STRUCT || !ret->words.n || ret->words.kind[0] == POINTER)
+    if (ret->of.content != STRUCT || !ret->words.n || ret->words.kind[0] == POINTER)
         return;
     ret->letters = count_letters(&ret->words);
     if (ret->letters >= (group->letters_too ? 1 : 4) && !group->no_text)
-        ret->content = STRING;
+        ret->of.content = STRING;
 }
 
 static uint32_t type_of(const struct hx_graph *graph, hx_obj object)
@@ -330,11 +327,11 @@ static uint32_t type_of(const struct hx_graph *graph, hx_obj object)
 static struct key variant_key(const struct shapes *shapes, hx_obj object, const struct group *group,
                               const struct look *look)
 {
-    struct key key = {hx_hash(look->content + 1, type_of(shapes->graph, object)), 0};
-    if (look->content == ARRAY)
-        for (size_t i = 0; i < look->stride; i++)
-            key.base = hx_hash(key.base + 1, look->item[i]);
-    if (look->content != STRUCT)
+    struct key key = {hx_hash(look->of.content + 1, type_of(shapes->graph, object)), 0};
+    if (look->of.content == ARRAY)
+        for (size_t i = 0; i < look->of.stride; i++)
+            key.base = hx_hash(key.base + 1, look->of.item[i]);
+    if (look->of.content != STRUCT)
         return key;
     const struct words *words = &look->words;
     size_t at = 0;
@@ -383,7 +380,7 @@ static uint64_t told_size(uint64_t size, const char **unit)
 
 static hx_error *add_shape(struct shapes *shapes, const struct shape *shape, uint16_t *ret)
 {
-    static const struct shape other = {.content = OTHER, .type = HX_NO_TYPE};
+    static const struct shape other = {.of.content = OTHER, .type = HX_NO_TYPE};
     const size_t n = shapes->shapes.n;
     if (n < SHAPES)
         HX_NEED(hx_vec_push(&shapes->shapes, n + 1 < SHAPES ? *shape : other));
@@ -392,19 +389,15 @@ static hx_error *add_shape(struct shapes *shapes, const struct shape *shape, uin
 }
 
 /* The shape of all blocks of a size and content. */
-static hx_error *find_plain(struct shapes *shapes, uint64_t size, const struct look *look,
+static hx_error *find_plain(struct shapes *shapes, uint64_t size, const struct makeup *of,
                             uint16_t *ret)
 {
     const char *unit;
     uint64_t key = hx_hash(1, told_size(size, &unit));
-    struct shape shape = {.size = size, .type = HX_NO_TYPE, .content = look->content};
-    key = hx_hash(key + (uint8_t)unit[0], look->content + 1);
-    if (look->content == ARRAY) {
-        shape.stride = look->stride;
-        memcpy(shape.item, look->item, sizeof shape.item);
-        for (size_t i = 0; i < look->stride; i++)
-            key = hx_hash(key + 1, look->item[i]);
-    }
+    const struct shape shape = {.size = size, .type = HX_NO_TYPE, .of = *of};
+    key = hx_hash(key + (uint8_t)unit[0], of->content + 1);
+    for (size_t i = 0; of->content == ARRAY && i < of->stride; i++)
+        key = hx_hash(key + 1, of->item[i]);
     uint32_t *number;
     HX_TRY(hx_pairs_at(&shapes->plain, key, &number));
     if (*number == HX_NO_PAIR) {
@@ -439,11 +432,11 @@ static void survey(struct group *group, const struct look *look)
         uint32_t pointer, value, behind_text;
     } word[WORDS] = {{0}};
     for (size_t s = 0; s < group->samples; s++) {
-        const bool text = look[s].content == STRING;
+        const bool text = look[s].of.content == STRING;
         texts += text;
         letters += look[s].letters > 0 && look[s].letters < 4;
-        structs += look[s].content == STRUCT;
-        for (size_t i = 0; i < look[s].words.n && (text || look[s].content == STRUCT); i++) {
+        structs += look[s].of.content == STRUCT;
+        for (size_t i = 0; i < look[s].words.n && (text || look[s].of.content == STRUCT); i++) {
             const uint8_t kind = look[s].words.kind[i];
             word[i].behind_text += text && kind == POINTER;
             word[i].pointer += !text && kind == POINTER;
@@ -453,9 +446,9 @@ static void survey(struct group *group, const struct look *look)
     group->letters_too |= letters && texts >= 2 * letters;
     group->mixed = 0;
     for (size_t i = 0; i < WORDS; i++) {
-        group->no_text |= word[i].behind_text && at_least(word[i].behind_text, texts, 50);
-        if (structs >= ALIKE && at_least(word[i].pointer, structs, MIXED) &&
-            at_least(word[i].value, structs, MIXED))
+        group->no_text |= word[i].behind_text && !hx_part_below(word[i].behind_text, texts, 50);
+        if (structs >= ALIKE && !hx_part_below(word[i].pointer, structs, MIXED) &&
+            !hx_part_below(word[i].value, structs, MIXED))
             group->mixed |= UINT32_C(1) << i;
     }
 }
@@ -465,8 +458,7 @@ static void look_at_sample(const struct shapes *shapes, struct group *group, str
     size_t span = 0;
     for (unsigned again = 0; again < 2; again++) { /* with what the first survey found */
         for (size_t s = 0; s < group->samples; s++)
-            look_whole(shapes, shapes->sample[group->first_sample + s], group, WORDS, &span,
-                       &look[s]);
+            look_whole(shapes, group->sample[s], group, WORDS, &span, &look[s]);
         survey(group, look);
         if (!group->letters_too && !group->no_text)
             break;
@@ -481,7 +473,7 @@ static hx_error *find_candidates(const struct shapes *shapes, const struct group
     size_t n = 0;
     for (uint32_t s = 0; s < group->samples; s++) {
         uint32_t *number;
-        const hx_obj object = shapes->sample[group->first_sample + s];
+        const hx_obj object = group->sample[s];
         struct key key = variant_key(shapes, object, group, &look[s]);
         HX_TRY(hx_pairs_at(&by_key, hx_hash(key.base, key.marks), &number));
         if (*number == HX_NO_PAIR) {
@@ -515,64 +507,77 @@ static size_t merge_candidates(struct candidate *candidate, size_t n, uint64_t s
     return left;
 }
 
-static hx_error *add_variant(struct shapes *shapes, const struct group *group,
-                             const struct look *look, const struct candidate *of)
+static hx_error *add_variants(struct worker *worker, struct group *group, size_t n)
 {
-    const struct hx_graph *graph = shapes->graph;
-    hx_obj example = shapes->sample[group->first_sample + of->example];
-    struct variant variant = {.key = of->key};
-    struct shape shape = {.size = graph->size[example],
-                          .type = type_of(graph, example),
-                          .content = STRUCT,
-                          .has_fields = true};
-    if (look[of->example].content == STRUCT)
-        HX_TRY(add_shape(shapes, &shape, &variant.shape));
-    else
-        HX_TRY(find_plain(shapes, shape.size, &look[of->example], &variant.shape));
-    HX_NEED(hx_vec_push(&shapes->variants, variant));
-    return NULL;
-}
-
-static hx_error *add_variants(struct shapes *shapes, struct group *group, const struct look *look,
-                              const struct candidate *candidate, size_t n)
-{
-    const uint64_t size = shapes->graph->size[shapes->sample[group->first_sample]];
-    const struct look none = {.content = STRUCT};
     uint32_t covered = 0;
-    group->first_variant = (uint32_t)shapes->variants.n;
+    group->first_variant = worker->variants.n;
     for (size_t i = 0; i < n && group->variants < KEPT; i++) {
-        const struct candidate *of = &candidate[i];
-        const bool is_struct = look[of->example].content == STRUCT;
-        if (is_struct && (of->objects < ALIKE || !at_least(of->objects, group->samples, 2)))
+        const struct candidate *candidate = &worker->candidate[i];
+        const struct variant variant = {.key = candidate->key,
+                                        .of = worker->look[candidate->example].of,
+                                        .example = group->sample[candidate->example]};
+        if (variant.of.content == STRUCT &&
+            (candidate->objects < ALIKE || hx_part_below(candidate->objects, group->samples, 2)))
             continue;
-        HX_TRY(add_variant(shapes, group, look, of));
-        covered += of->objects;
+        HX_NEED(hx_vec_push(&worker->variants, variant));
+        covered += candidate->objects;
         group->variants++;
     }
     group->uniform = n == 1 && group->variants == 1;
-    const struct shape rest = {
-        .size = size, .type = HX_NO_TYPE, .content = STRUCT, .has_fields = true};
-    if (group->samples - covered >= ALIKE)
-        return add_shape(shapes, &rest, &group->rest);
-    return find_plain(shapes, size, &none, &group->rest);
+    group->many_others = group->samples - covered >= ALIKE;
+    return NULL;
 }
 
-static hx_error *find_variants(struct shapes *shapes, struct group *group, struct look *look,
-                               struct candidate *candidate)
+static void find_variants(void *context, unsigned i, uint32_t number)
 {
-    size_t n;
-    look_at_sample(shapes, group, look);
-    HX_TRY(find_candidates(shapes, group, look, candidate, &n));
-    n = merge_candidates(candidate, n, shapes->graph->size[shapes->sample[group->first_sample]]);
-    return add_variants(shapes, group, look, candidate, n);
+    struct shapes *shapes = context;
+    struct worker *worker = &shapes->worker[i];
+    struct group *group = &shapes->group[number];
+    size_t n = 0;
+    if (worker->failed)
+        return;
+    group->worker = (uint8_t)i;
+    look_at_sample(shapes, group, worker->look);
+    hx_error *err = find_candidates(shapes, group, worker->look, worker->candidate, &n);
+    if (!err) {
+        n = merge_candidates(worker->candidate, n, shapes->graph->size[group->sample[0]]);
+        err = add_variants(worker, group, n);
+    }
+    worker->failed |= err != NULL;
+    hx_error_free(err);
+}
+
+static const struct variant *variants_of(const struct shapes *shapes, const struct group *group)
+{
+    return shapes->worker[group->worker].variants.v + group->first_variant;
+}
+
+static hx_error *number_variants(struct shapes *shapes, struct group *group)
+{
+    static const struct makeup none = {.content = STRUCT};
+    struct variant *variant = (struct variant *)variants_of(shapes, group);
+    struct shape shape = {.size = shapes->graph->size[group->sample[0]],
+                          .type = HX_NO_TYPE,
+                          .of = none,
+                          .has_fields = true};
+    for (size_t i = 0; i < group->variants; i++) {
+        shape.type = type_of(shapes->graph, variant[i].example);
+        if (variant[i].of.content == STRUCT)
+            HX_TRY(add_shape(shapes, &shape, &variant[i].shape));
+        else
+            HX_TRY(find_plain(shapes, shape.size, &variant[i].of, &variant[i].shape));
+    }
+    shape.type = HX_NO_TYPE;
+    return group->many_others ? add_shape(shapes, &shape, &group->rest)
+                              : find_plain(shapes, shape.size, &none, &group->rest);
 }
 
 /* --- each block --------------------------------------------------------------------------- */
 
 static uint16_t shape_of(const struct shapes *shapes, hx_obj object, size_t *span)
 {
-    const struct group *group = &shapes->group[shapes->group_of[object]];
-    const struct variant *variant = shapes->variants.v + group->first_variant;
+    const struct group *group = &shapes->group[shapes->judge->groups->of[object]];
+    const struct variant *variant = variants_of(shapes, group);
     if (!group->variants)
         return group->rest;
     if (group->uniform)
@@ -596,64 +601,58 @@ static void give_shapes(void *context, unsigned worker, hx_obj from, hx_obj to)
         shapes->graph->shape[i] = shape_of(shapes, i, &span);
 }
 
-/* One of every so many of a group's blocks, in order of address; which one is left to chance,
- * because programs allocate in turns. */
-static hx_error *take_sample(struct shapes *shapes, uint32_t groups)
+/* Every so many of a group's sample. */
+static hx_error *take_sample(struct shapes *shapes)
 {
-    const hx_obj n = shapes->graph->n;
-    for (hx_obj i = 0; i < n; i++)
-        shapes->group[shapes->group_of[i]].objects++;
-    for (uint32_t g = 0; g < groups; g++) {
-        struct group *group = &shapes->group[g];
-        group->first_sample = shapes->n_samples;
-        shapes->n_samples += group->objects < SAMPLE ? group->objects : SAMPLE;
-    }
-    shapes->sample = calloc((size_t)shapes->n_samples + 1, sizeof *shapes->sample);
-    HX_FREE uint32_t *seen = calloc((size_t)groups + 1, sizeof *seen);
-    HX_NEED(shapes->sample && seen);
-    for (hx_obj i = 0; i < n; i++) {
-        struct group *group = &shapes->group[shapes->group_of[i]];
-        const uint32_t step = (group->objects + SAMPLE - 1) / SAMPLE;
-        const uint32_t at = seen[shapes->group_of[i]]++;
-        if (at % step == hx_hash(1, at / step + 1) % step && group->samples < SAMPLE)
-            shapes->sample[group->first_sample + group->samples++] = i;
+    const struct hx_block_groups *groups = shapes->judge->groups;
+    for (uint32_t g = 0; g < groups->n; g++)
+        shapes->n_samples += groups->group[g].samples < SAMPLE ? groups->group[g].samples : SAMPLE;
+    shapes->sample = malloc((shapes->n_samples + 1) * sizeof *shapes->sample);
+    HX_NEED(shapes->sample);
+    hx_obj *next = shapes->sample;
+    for (uint32_t g = 0; g < groups->n; g++) {
+        const hx_obj *of = groups->sample + groups->group[g].first;
+        const uint64_t n = groups->group[g].samples, kept = n < SAMPLE ? n : SAMPLE;
+        shapes->group[g].sample = next;
+        shapes->group[g].samples = (uint32_t)kept;
+        for (uint64_t i = 0; i < kept; i++)
+            *next++ = of[i * n / kept];
     }
     return NULL;
 }
 
-static hx_error *find_shapes(struct shapes *shapes, uint32_t groups)
+static hx_error *find_shapes(struct shapes *shapes)
 {
-    HX_FREE struct look *look = calloc(SAMPLE, sizeof *look);
-    HX_FREE struct candidate *candidate = calloc(SAMPLE, sizeof *candidate);
-    HX_NEED(look && candidate);
-    for (uint32_t g = 0; g < groups; g++) {
-        if (hx_progress_cancelled(shapes->judge->progress))
-            return hx_error_cancelled("words");
-        if (shapes->group[g].objects)
-            HX_TRY(find_variants(shapes, &shapes->group[g], look, candidate));
+    for (unsigned i = 0; i < shapes->judge->threads; i++) {
+        struct worker *worker = &shapes->worker[i];
+        worker->look = calloc(SAMPLE, sizeof *worker->look);
+        worker->candidate = calloc(SAMPLE, sizeof *worker->candidate);
+        HX_NEED(worker->look && worker->candidate);
     }
+    HX_TRY(hx_judge_groups(shapes->judge, find_variants, shapes));
+    for (unsigned i = 0; i < shapes->judge->threads; i++)
+        HX_NEED(!shapes->worker[i].failed);
+    for (uint32_t g = 0; g < shapes->judge->groups->n; g++)
+        HX_TRY(number_variants(shapes, &shapes->group[g]));
     return hx_judge_objects(shapes->judge, give_shapes, shapes);
 }
 
 /* The sample in order of shape. */
-static hx_error *sort_sample(struct shapes *shapes, uint32_t groups)
+static hx_error *sort_sample(struct shapes *shapes)
 {
     const uint16_t *shape_of_object = shapes->graph->shape;
     HX_FREE hx_obj *by_group = shapes->sample;
-    uint32_t at = 0, n = 0;
-    shapes->sample = calloc((size_t)shapes->n_samples + 1, sizeof *shapes->sample);
+    uint32_t at = 0;
+    shapes->sample = malloc((shapes->n_samples + 1) * sizeof *shapes->sample);
     HX_NEED(shapes->sample);
-    for (uint32_t g = 0; g < groups; g++) /* a group may have fewer than there was room for */
-        for (uint32_t i = 0; i < shapes->group[g].samples; i++)
-            by_group[n++] = by_group[shapes->group[g].first_sample + i];
-    for (uint32_t i = 0; i < n; i++)
+    for (size_t i = 0; i < shapes->n_samples; i++)
         shapes->shapes.v[shape_of_object[by_group[i]]].n++;
     for (size_t i = 0; i < shapes->shapes.n; i++) {
         shapes->shapes.v[i].first = at;
         at += shapes->shapes.v[i].n;
         shapes->shapes.v[i].n = 0;
     }
-    for (uint32_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < shapes->n_samples; i++) {
         struct shape *shape = &shapes->shapes.v[shape_of_object[by_group[i]]];
         shapes->sample[shape->first + shape->n++] = by_group[i];
     }
@@ -671,11 +670,11 @@ static uint64_t noun_of(const struct shapes *shapes, hx_obj target, const struct
     const struct shape *shape = &shapes->shapes.v[graph->shape[target]];
     if (shape == self)
         return hx_pair_key(SELF, 0);
-    if (shape->content == STRING)
+    if (shape->of.content == STRING)
         return hx_pair_key(A_TEXT, 0);
     if (type_of(graph, target) != HX_NO_TYPE)
         return hx_pair_key(A_TYPE, graph->type[target]);
-    if (shape->content == ARRAY)
+    if (shape->of.content == ARRAY)
         return hx_pair_key(AN_ARRAY, 0);
     uint64_t size = graph->size[target];
     return hx_pair_key(A_SIZE, size < UINT32_MAX ? (uint32_t)size : UINT32_MAX);
@@ -740,9 +739,7 @@ static void vote(struct majority *majority, uint64_t value, bool count)
         majority->agree += value == majority->candidate;
         return;
     }
-    if (!majority->votes)
-        majority->candidate = value;
-    majority->votes += majority->candidate == value ? 1 : -1;
+    HX_VOTE(majority->candidate, majority->votes, value);
 }
 
 /* --- what words hold ---------------------------------------------------------------------- */
@@ -799,7 +796,7 @@ static const char *variable_at(const struct shapes *shapes, uint64_t address)
 static void put_place(const struct shapes *shapes, struct hx_text *text, uint64_t address,
                       bool first)
 {
-    const struct hx_mapping *module = find_module(shapes, address);
+    const struct hx_mapping *module = hx_judge_module(shapes->judge, address);
     const char *name = variable_at(shapes, address);
     if (name) {
         hx_text_puts(text, "-> ");
@@ -816,7 +813,7 @@ static void put_place(const struct shapes *shapes, struct hx_text *text, uint64_
 
 static bool is_most(uint32_t part, uint32_t whole)
 {
-    return at_least(part, whole, MOST);
+    return !hx_part_below(part, whole, MOST);
 }
 
 /* What most members have there; `type`: of them all. */
@@ -825,7 +822,7 @@ static void put_field(const struct shapes *shapes, struct hx_text *text, const s
 {
     const uint32_t *count = field->count, set = field->n - count[ZERO];
     const uint32_t values = count[INT] + count[BYTES];
-    if (!set || !at_least(set, field->n, SEEN)) {
+    if (!set || hx_part_below(set, field->n, SEEN)) {
         hx_text_puts(text, "0");
     } else if (is_most(count[POINTER], set)) {
         const struct majority *noun = &field->noun;
@@ -834,7 +831,7 @@ static void put_field(const struct shapes *shapes, struct hx_text *text, const s
         const struct majority *place = &field->place;
         if (first && type != HX_NO_TYPE)
             put_name(text, shapes->judge->snapshot->types.v[type].name);
-        else if (at_least(place->agree, place->n, SAME))
+        else if (!hx_part_below(place->agree, place->n, SAME))
             put_place(shapes, text, place->candidate, first);
         else
             hx_text_puts(text, count[CODE] > count[GLOBAL] ? "-> code" : "-> global");
@@ -931,24 +928,25 @@ static void put_array(const struct shapes *shapes, struct hx_text *text, const s
             for (size_t quarter = 0; quarter < 4; quarter++) {
                 const hx_obj object = shapes->sample[shape->first + s];
                 size_t has = used_bytes(shapes->graph, object) / HX_WORD;
-                count_member(shapes, object, shape, begin_of_quarter(has, quarter, shape->stride),
-                             WINDOW, count, &span, field, shape->stride);
+                count_member(shapes, object, shape,
+                             begin_of_quarter(has, quarter, shape->of.stride), WINDOW, count, &span,
+                             field, shape->of.stride);
             }
     put_size(text, shape->size);
     hx_text_puts(text, ": array of ");
-    if (shape->stride > 1)
+    if (shape->of.stride > 1)
         hx_text_putc(text, '{');
-    for (size_t i = 0; i < shape->stride; i++) {
+    for (size_t i = 0; i < shape->of.stride; i++) {
         static const char *const words[KINDS] = {"0",      "->",    "text",      "int",
                                                  "double", "bytes", "-> global", "-> code"};
         const struct majority *noun = &field[i].noun;
         hx_text_puts(text, i ? ", " : "");
-        if (shape->item[i] == POINTER && is_most(noun->agree, noun->n))
+        if (shape->of.item[i] == POINTER && is_most(noun->agree, noun->n))
             put_noun(shapes, text, noun->candidate);
         else
-            hx_text_puts(text, words[shape->item[i]]);
+            hx_text_puts(text, words[shape->of.item[i]]);
     }
-    if (shape->stride > 1)
+    if (shape->of.stride > 1)
         hx_text_putc(text, '}');
 }
 
@@ -963,7 +961,7 @@ static void put_string(struct hx_text *text, uint64_t size)
 
 static void put_label(const struct shapes *shapes, struct hx_text *text, const struct shape *shape)
 {
-    switch (shape->content) {
+    switch (shape->of.content) {
     case STRUCT:
         if (shape->has_fields)
             put_struct(shapes, text, shape);
@@ -986,26 +984,51 @@ static void put_label(const struct shapes *shapes, struct hx_text *text, const s
     }
 }
 
+struct labels {
+    const struct shapes *shapes;
+    struct hx_text *text; /* of each shape */
+    atomic_size_t next;
+};
+
+static void label_worker(void *context, unsigned worker)
+{
+    (void)worker;
+    struct labels *labels = context;
+    size_t i;
+    while ((i = atomic_fetch_add(&labels->next, 1)) < labels->shapes->shapes.n)
+        put_label(labels->shapes, &labels->text[i], &labels->shapes->shapes.v[i]);
+}
+
 /* Shapes of one label become one. */
-static hx_error *label_shapes(struct shapes *shapes)
+static hx_error *join_labels(struct shapes *shapes, struct hx_text *text)
 {
     struct hx_snapshot *snapshot = shapes->judge->snapshot;
     HX_CLEANUP(hx_pairs_free) struct hx_pairs by_label = {0};
-    HX_CLEANUP(hx_text_free) struct hx_text text = {0};
     for (size_t i = 0; i < shapes->shapes.n; i++) {
         uint32_t *number;
-        hx_text_clear(&text);
-        put_label(shapes, &text, &shapes->shapes.v[i]);
-        HX_NEED(!text.failed);
-        HX_TRY(hx_pairs_at(&by_label, hx_hash_bytes(text.s, text.n), &number));
+        HX_NEED(!text[i].failed);
+        HX_TRY(hx_pairs_at(&by_label, hx_hash_bytes(text[i].s, text[i].n), &number));
         if (*number == HX_NO_PAIR) {
             *number = (uint32_t)snapshot->shapes.n;
-            HX_NEED(hx_vec_push(&snapshot->shapes, (struct hx_shape){strdup(text.s)}));
+            HX_NEED(hx_vec_push(&snapshot->shapes, (struct hx_shape){strdup(text[i].s)}));
             HX_NEED(snapshot->shapes.v[*number].label);
         }
         shapes->shapes.v[i].final = (uint16_t)*number;
     }
     return NULL;
+}
+
+static hx_error *label_shapes(struct shapes *shapes)
+{
+    const size_t n = shapes->shapes.n;
+    struct labels labels = {.shapes = shapes, .text = calloc(n + 1, sizeof *labels.text)};
+    HX_NEED(labels.text);
+    hx_parallel(shapes->graph->n < FEW ? 1 : shapes->judge->threads, label_worker, &labels);
+    hx_error *err = join_labels(shapes, labels.text);
+    for (size_t i = 0; i < n; i++)
+        hx_text_free(&labels.text[i]);
+    free(labels.text);
+    return err;
 }
 
 static void give_final(void *context, unsigned worker, hx_obj from, hx_obj to)
@@ -1016,32 +1039,39 @@ static void give_final(void *context, unsigned worker, hx_obj from, hx_obj to)
         shapes->graph->shape[i] = shapes->shapes.v[shapes->graph->shape[i]].final;
 }
 
-static hx_error *make_shapes(struct shapes *shapes, uint32_t groups)
+static hx_error *make_shapes(struct shapes *shapes)
 {
     const struct hx_snapshot *snapshot = shapes->judge->snapshot;
     shapes->n_roots = snapshot->roots.n;
     while (shapes->n_roots && snapshot->roots.v[shapes->n_roots - 1].kind == HX_ROOT_NAMED)
         shapes->n_roots--;
-    shapes->group = calloc((size_t)groups + 1, sizeof *shapes->group);
+    shapes->group = calloc((size_t)shapes->judge->groups->n + 1, sizeof *shapes->group);
     HX_NEED(shapes->group);
     HX_TRY(hx_big_array(shapes->graph->shape, shapes->graph->n));
-    HX_TRY(take_sample(shapes, groups));
-    HX_TRY(find_shapes(shapes, groups));
-    HX_TRY(sort_sample(shapes, groups));
+    HX_TRY(take_sample(shapes));
+    HX_TRY(find_shapes(shapes));
+    HX_TRY(sort_sample(shapes));
     HX_TRY(label_shapes(shapes));
     return hx_judge_objects(shapes->judge, give_final, shapes);
 }
 
 hx_error *hx_shapes_make(const struct hx_judge *judge)
 {
-    struct shapes shapes = {.judge = judge, .graph = judge->graph, .group_of = judge->groups->of};
+    HX_FREE struct shapes *shapes = calloc(1, sizeof *shapes);
+    HX_NEED(shapes);
+    shapes->judge = judge;
+    shapes->graph = judge->graph;
     const uint64_t begun = hx_timing_begin();
-    hx_error *err = make_shapes(&shapes, judge->groups->n);
+    hx_error *err = make_shapes(shapes);
     hx_timing_end(begun, "shapes", judge->graph->n);
-    free(shapes.group);
-    free(shapes.sample);
-    hx_vec_free(&shapes.shapes);
-    hx_vec_free(&shapes.variants);
-    hx_pairs_free(&shapes.plain);
+    for (unsigned i = 0; i < judge->threads; i++) {
+        free(shapes->worker[i].look);
+        free(shapes->worker[i].candidate);
+        hx_vec_free(&shapes->worker[i].variants);
+    }
+    free(shapes->group);
+    free(shapes->sample);
+    hx_vec_free(&shapes->shapes);
+    hx_pairs_free(&shapes->plain);
     return err;
 }
