@@ -24,6 +24,12 @@ struct hx_block_groups {
     struct hx_big of_mem;
 };
 
+/* Every so many of a group's sample are enough for what is frequent or not there at all. */
+static inline uint32_t hx_sample_step(const struct hx_block_group *group)
+{
+    return group->samples <= HX_SAMPLE / 4 ? 1 : 4;
+}
+
 hx_error *hx_block_groups_find(const struct hx_judge *judge, struct hx_block_groups *ret);
 void hx_block_groups_deinit(struct hx_block_groups *groups);
 

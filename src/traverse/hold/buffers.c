@@ -279,7 +279,7 @@ static void count_group(void *context, unsigned worker, uint32_t number)
     const struct hx_block_groups *groups = look->judge->groups;
     const struct hx_block_group *group = &groups->group[number];
     size_t span[2] = {0, 0};
-    for (uint32_t i = 0; i < group->samples; i++)
+    for (uint32_t i = 0; i < group->samples; i += hx_sample_step(group))
         judge_object(look, groups->sample[group->first + i], span);
 }
 

@@ -37,6 +37,8 @@ enum {
 
 enum kind { ZERO, POINTER, VALUE, LETTERS };
 
+enum { AHEAD_RANGE = 16, AHEAD_EDGES = 8 }; /* objects */
+
 /* Of one word of a group: what tells variants apart. */
 struct field {
     uint32_t zero, pointer, value, text;
@@ -71,6 +73,7 @@ struct group {
     uint32_t variants;
     uint64_t mixed, tags; /* bits for words: they tell variants apart, by their value */
     uint64_t judged;      /* of some class there is something to say */
+    uint64_t links;       /* of some class targets are asked whether they point back */
 };
 
 /* What one worker found about its groups. */
@@ -89,6 +92,7 @@ struct fields {
     struct group *group;
     struct tables tables[HX_THREADS_MAX];
     struct hx_pairs landings;
+    uint64_t factor[WORDS]; /* odd, of each word that tells variants apart */
 };
 
 /* Where a worker is. */
@@ -184,14 +188,21 @@ static uint64_t all_words(const struct words *words)
 
 typedef void object_fn(struct cursor *cursor, hx_obj object, struct words *words);
 
-static void each_sample(struct cursor *cursor, uint32_t number, object_fn *count)
+static void each_sample(struct cursor *cursor, uint32_t number, uint32_t step, object_fn *count)
 {
     const struct fields *fields = cursor->fields;
     const struct hx_block_group *group = &fields->groups->group[number];
     cursor->last_variant = HX_NO_PAIR;
-    for (uint32_t i = 0; i < group->samples; i++) {
+    const hx_obj *sample = fields->groups->sample + group->first;
+    for (uint32_t i = 0; i < group->samples; i += step) {
         struct words words;
-        const hx_obj object = fields->groups->sample[group->first + i];
+        const hx_obj object = sample[i];
+        if (group->samples - i > AHEAD_RANGE)
+            __builtin_prefetch(&fields->graph->fwd[sample[i + AHEAD_RANGE]]);
+        if (group->samples - i > AHEAD_EDGES) {
+            __builtin_prefetch(&fields->graph->edge[fields->graph->fwd[sample[i + AHEAD_EDGES]]]);
+            hx_judge_prefetch(fields->judge, sample[i + AHEAD_EDGES], cursor->span);
+        }
         if (find_pointers(fields, object, &words) &&
             find_kinds(cursor, object, all_words(&words), &words))
             count(cursor, object, &words);
@@ -303,7 +314,7 @@ static uint64_t find_variant(const struct fields *fields, const struct words *wo
     }
     for (uint64_t left = words->group->mixed; left; left &= left - 1) {
         const unsigned i = (unsigned)__builtin_ctzll(left);
-        mark[i] = hx_mix(i + 3, said[i] + 1);
+        mark[i] = (said[i] + 1) * fields->factor[i];
         sum += mark[i];
     }
     return sum;
@@ -526,6 +537,7 @@ static void settle_group(struct tables *tables, struct group *group, size_t firs
             if (class->rule != HX_RULE_NONE || class->is_link || class->is_chain ||
                 class->is_intrusive)
                 group->judged |= UINT64_C(1) << i;
+            group->links |= (uint64_t) class->is_link << i;
         }
 }
 
@@ -549,10 +561,10 @@ static void count_group(void *context, unsigned worker, uint32_t number)
     memset(tables->fields.v + tables->fields.n, 0, n * sizeof *tables->fields.v);
     tables->fields.n += n;
     group->n_words = (uint8_t)n;
-    each_sample(&cursor, number, count_words);
+    each_sample(&cursor, number, hx_sample_step(of), count_words);
     find_mixed(group, tables->fields.v + group->first_field);
-    each_sample(&cursor, number, count_class);
-    each_sample(&cursor, number, count_targets);
+    each_sample(&cursor, number, 1, count_class);
+    each_sample(&cursor, number, 1, count_targets);
     settle_group(tables, group, first);
 }
 
@@ -647,12 +659,39 @@ static void judge_object(struct cursor *cursor, hx_obj object, struct words *wor
     }
 }
 
+/* Reads ahead what is asked of targets: of all their group, of those of links where their edges
+ * are, then these. */
+static inline void look_ahead(const struct cursor *cursor, hx_obj i, hx_obj to)
+{
+    const struct fields *fields = cursor->fields;
+    const struct hx_graph *graph = fields->graph;
+    const hx_obj soon = to - i > AHEAD_RANGE ? i + AHEAD_RANGE : to,
+                 next = to - i > AHEAD_EDGES ? i + AHEAD_EDGES : to;
+    for (hx_eidx e = graph->fwd[soon]; soon < to && e < graph->fwd[(size_t)soon + 1]; e++) {
+        if (word_of(fields, e) >= WORDS)
+            break;
+        __builtin_prefetch(&fields->groups->of[hx_edge_target(graph->edge[e])]);
+        if (fields->group[group_of(fields, soon)].links)
+            __builtin_prefetch(&graph->fwd[hx_edge_target(graph->edge[e])]);
+    }
+    if (next < to && fields->group[group_of(fields, next)].mixed)
+        hx_judge_prefetch(fields->judge, next, cursor->span);
+    if (next == to || !fields->group[group_of(fields, next)].links)
+        return;
+    for (hx_eidx e = graph->fwd[next]; e < graph->fwd[(size_t)next + 1]; e++) {
+        if (word_of(fields, e) >= WORDS)
+            break;
+        __builtin_prefetch(&graph->edge[graph->fwd[hx_edge_target(graph->edge[e])]]);
+    }
+}
+
 static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
 {
     (void)worker;
     struct cursor cursor = {.fields = context, .last_variant = HX_NO_PAIR};
     struct words words;
     for (hx_obj i = from; i < to; i++) {
+        look_ahead(&cursor, i, to);
         if (cursor.fields->graph->fwd[i] == cursor.fields->graph->fwd[i + 1])
             continue;
         if (!find_pointers(cursor.fields, i, &words)) {
@@ -684,6 +723,8 @@ hx_error *hx_judge_fields(const struct hx_judge *judge)
     fields->judge = judge;
     fields->graph = judge->graph;
     fields->groups = judge->groups;
+    for (size_t i = 0; i < WORDS; i++)
+        fields->factor[i] = hx_mix(3, i) | 1;
     hx_error *err = judge_fields(fields);
     for (unsigned i = 0; i < judge->threads; i++) {
         struct tables *tables = &fields->tables[i];

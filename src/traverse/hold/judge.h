@@ -58,6 +58,17 @@ void hx_judge_words(const struct hx_judge *judge, hx_obj object, uint64_t from, 
 /* The `n` words at addr, NULL when the image has them not in one piece. *span is a hint. */
 const uint64_t *hx_judge_peek(const struct hx_judge *judge, uint64_t addr, size_t n, size_t *span);
 
+/* Reads ahead the first words of an object, where they are in the span of the hint. */
+static inline void hx_judge_prefetch(const struct hx_judge *judge, hx_obj object, size_t span)
+{
+    const uint64_t addr = judge->graph->addr[object];
+    if (span >= judge->image->n)
+        return;
+    const struct hx_span *at = &judge->image->span[span];
+    if (addr - at->start < at->end - at->start)
+        __builtin_prefetch(at->bytes + (addr - at->start));
+}
+
 /* The mapping of a file at an address, NULL: there is none. */
 const struct hx_mapping *hx_judge_module(const struct hx_judge *judge, uint64_t address);
 
