@@ -74,6 +74,7 @@ struct group {
     uint64_t mixed, tags; /* bits for words: they tell variants apart, by their value */
     uint64_t judged;      /* of some class there is something to say */
     uint64_t links;       /* of some class targets are asked whether they point back */
+    uint64_t lists;       /* links between blocks alike, which are answered */
 };
 
 /* What one worker found about its groups. */
@@ -539,6 +540,8 @@ static void settle_group(struct tables *tables, struct group *group, size_t firs
                 group->judged |= UINT64_C(1) << i;
             group->links |= (uint64_t) class->is_link << i;
         }
+    for (size_t i = 0; i < group->n_words; i++)
+        group->judged |= (uint64_t)(is_slack(group, i) && is_idle(&field[i])) << i;
 }
 
 static void count_group(void *context, unsigned worker, uint32_t number)
@@ -566,6 +569,50 @@ static void count_group(void *context, unsigned worker, uint32_t number)
     each_sample(&cursor, number, 1, count_class);
     each_sample(&cursor, number, 1, count_targets);
     settle_group(tables, group, first);
+}
+
+/* May these blocks have been given out for one request? A chunk that is not worth splitting is 16
+ * bytes larger. */
+static bool are_near(uint64_t size, uint64_t other)
+{
+    return size <= other ? other - size <= 16 : size - other <= 16;
+}
+
+static uint64_t size_of_group(const struct fields *fields, uint32_t number)
+{
+    return fields->graph->size[fields->groups->sample[fields->groups->group[number].first]];
+}
+
+/* Has a field links to blocks of a group that are answered? */
+static bool has_links(const struct fields *fields, uint32_t number, size_t i, uint32_t to)
+{
+    const struct group *group = &fields->group[number];
+    if (i >= group->n_words)
+        return false;
+    struct field *field = &fields->tables[group->owner].fields.v[group->first_field + i];
+    const struct target *target = telling_target(field, to);
+    return target && is_answered(target->links, target->answered);
+}
+
+/* Lists within a group, and those members of other groups' lists whose chunks were not split. */
+static void find_lists(struct fields *fields)
+{
+    for (uint32_t g = 0; g < fields->groups->n; g++) {
+        struct group *group = &fields->group[g];
+        const struct field *field = fields->tables[group->owner].fields.v + group->first_field;
+        for (size_t i = 0; i < group->n_words; i++) {
+            bool is_list = has_links(fields, g, i, g);
+            for (size_t k = 0; k < TARGETS && !is_list; k++) {
+                const uint32_t other = field[i].target[k].group;
+                is_list = is_telling_target(&field[i], k) && has_links(fields, g, i, other) &&
+                          has_links(fields, other, i, other) &&
+                          are_near(size_of_group(fields, g), size_of_group(fields, other));
+            }
+            group->lists |= (uint64_t)is_list << i;
+        }
+        group->links |= group->lists;
+        group->judged |= group->lists;
+    }
 }
 
 static hx_error *find_landings(struct fields *fields)
@@ -618,20 +665,28 @@ static void judge_root_landings(const struct fields *fields)
     }
 }
 
-/* Of a word whose class there is something to say of. */
+/* `class`: NULL where too few are alike. */
 static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_eidx e,
                                const struct words *words, const struct class *class)
 {
-    hx_obj target = hx_edge_target(fields->graph->edge[e]);
-    bool own = target_group(fields, e) == words->number;
-    struct target *to =
-        !class->is_link || target == object
-            ? NULL
-            : telling_target(&words->field[word_of(fields, e)], target_group(fields, e));
-    if (to && (is_answered(to->links, to->answered) || is_answered(class->links, class->answered)))
-        return points_back(fields->graph, target, object) ? own ? HX_RULE_link : HX_RULE_NONE
-               : hx_part_below(class->to_nodes, class->pointer, 50) ? HX_RULE_NONE
-                                                                    : HX_RULE_unanswered;
+    const hx_obj target = hx_edge_target(fields->graph->edge[e]);
+    const size_t i = word_of(fields, e);
+    const bool own = target_group(fields, e) == words->number;
+    struct field *field = &words->field[i];
+    if (words->group->links >> i & 1 && target != object) {
+        const struct target *to = telling_target(field, target_group(fields, e));
+        if (words->group->lists >> i & 1 &&
+            are_near(fields->graph->size[object], fields->graph->size[target]) &&
+            points_back(fields->graph, target, object))
+            return HX_RULE_link;
+        if (to && class && class->is_link &&
+            (is_answered(to->links, to->answered) || is_answered(class->links, class->answered)))
+            return points_back(fields->graph, target, object) ? own ? HX_RULE_link : HX_RULE_NONE
+                   : hx_part_below(class->to_nodes, class->pointer, 50) ? HX_RULE_NONE
+                                                                        : HX_RULE_unanswered;
+    }
+    if (!class)
+        return is_slack(words->group, i) && is_idle(field) ? HX_RULE_slack : HX_RULE_NONE;
     if (class->rule != HX_RULE_NONE)
         return class->rule;
     return class->is_chain && own && target_group(fields, e) == class->target ? HX_RULE_chain
@@ -641,15 +696,17 @@ static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_ei
 static void judge_object(struct cursor *cursor, hx_obj object, struct words *words)
 {
     const struct fields *fields = cursor->fields;
-    const uint32_t *class_of =
-        find_kinds(cursor, object, words->group->mixed, words) ? classes_of(cursor, words) : NULL;
-    for (hx_eidx e = words->first; class_of && e < words->end; e++) {
+    if (!find_kinds(cursor, object, words->group->mixed, words))
+        return;
+    const uint32_t *class_of = classes_of(cursor, words);
+    for (hx_eidx e = words->first; e < words->end; e++) {
         size_t i = word_of(fields, e);
         if (!(words->pointers & words->group->judged & UINT64_C(1) << i))
             continue;
-        const struct class *class = &fields->tables[words->group->owner].classes.v[class_of[i]];
+        const struct class *class =
+            class_of ? &fields->tables[words->group->owner].classes.v[class_of[i]] : NULL;
         enum hx_rule rule = judge_word(fields, object, e, words, class);
-        if (rule == HX_RULE_NONE && class->is_intrusive &&
+        if (rule == HX_RULE_NONE && class && class->is_intrusive &&
             HX_EVIDENCE_KIND(fields->graph->evidence[e]) == HX_EDGE_INTERIOR &&
             class->place ==
                 place_of(fields, hx_edge_target(fields->graph->edge[e]), words->word[i]))
@@ -710,6 +767,7 @@ static hx_error *judge_fields(struct fields *fields)
     HX_TRY(hx_judge_groups(fields->judge, count_group, fields));
     for (unsigned i = 0; i < fields->judge->threads; i++)
         HX_NEED(!fields->tables[i].failed);
+    find_lists(fields);
     HX_TRY(find_landings(fields));
     HX_TRY(hx_judge_objects(fields->judge, judge_block, fields));
     judge_root_landings(fields);
