@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "base/index.h"
+#include "base/lower_bound.h"
 #include "base/pairs.h"
 #include "base/parallel.h"
 #include "base/vote.h"
@@ -19,6 +20,10 @@
 #define WORDS    64 /* of a block that are looked at as fields: bits of a mask */
 #define ALIKE    32 /* fewer say nothing */
 #define TARGETS  4
+#define HOLE     (1 << 20) /* bytes between blocks that are not looked at as freed */
+#define TAIL     3         /* words that may lie behind the request */
+#define FEW_GONE 3
+#define SURE     128  /* pointers, none of which leads to what was freed: they are genuine */
 #define VARIANTS 4096 /* of a group; members of others are not looked at */
 #define TAGS     16   /* values of a field that tells variants apart */
 #define SAMPLES  64 /* links of a field that are tried: enough to tell whether they are answered */
@@ -32,6 +37,8 @@ enum {
     ANSWERED = 60, /* links that are answered, so that others are the exception */
     ONE_WAY = 80,  /* pointers of a class to one group: a field of a rare variant */
     NEARLY = 90,   /* of the pointers of a class: all lead to one group */
+    GONE = 2,      /* of the pointers at the end of a block, those to what was freed: leftovers */
+    MANY_GONE = 4, /* the same, where only the whole group has enough of them */
     TELLING = 10   /* pointers of a field to one group: that tells variants apart */
 };
 
@@ -42,6 +49,7 @@ enum { AHEAD_RANGE = 16, AHEAD_EDGES = 8 }; /* objects */
 /* Of one word of a group: what tells variants apart. */
 struct field {
     uint32_t zero, pointer, value, text;
+    uint32_t gone;  /* of the values, pointers to what was freed */
     uint32_t small; /* of the values, those whose lowest byte is below TAGS */
     struct target {
         uint32_t group, count;
@@ -53,6 +61,7 @@ struct field {
 struct class
 {
     uint32_t zero, pointer, value, text;
+    uint32_t gone;   /* as in struct field */
     uint32_t target; /* the group that most pointers lead to, by vote */
     int32_t votes;
     uint32_t to_target;       /* how many do */
@@ -70,6 +79,7 @@ struct group {
     size_t first_field;
     uint8_t n_words; /* 0: it is not looked at */
     uint8_t owner;   /* the worker whose tables have its fields and classes */
+    uint8_t gone;    /* percent, of the last words' pointers in the whole group: leftovers */
     uint32_t variants;
     uint64_t mixed, tags; /* bits for words: they tell variants apart, by their value */
     uint64_t judged;      /* of some class there is something to say */
@@ -237,6 +247,16 @@ static inline uint32_t target_group(const struct fields *fields, hx_eidx e)
     return group_of(fields, hx_edge_target(fields->graph->edge[e]));
 }
 
+/* Does an address lie between blocks, where one was? Genuine pointers do not lead there. */
+static bool is_gone(const struct hx_graph *graph, uint64_t value)
+{
+    if (value <= graph->addr[0] || value >= graph->addr[graph->n - 1] || value % HX_WORD)
+        return false;
+    size_t next = HX_LOWER_BOUND(graph->n, i, graph->addr[i] <= value);
+    return value - graph->addr[next - 1] >= graph->size[next - 1] + HX_WORD &&
+           graph->addr[next] - value < HOLE;
+}
+
 static void count_words(struct cursor *cursor, hx_obj object, struct words *words)
 {
     const struct fields *fields = cursor->fields;
@@ -247,6 +267,7 @@ static void count_words(struct cursor *cursor, hx_obj object, struct words *word
         field->pointer += words->kind[i] == POINTER;
         field->value += words->kind[i] == VALUE;
         field->text += words->kind[i] == LETTERS;
+        field->gone += words->kind[i] == VALUE && is_gone(fields->graph, words->word[i]);
         field->small += words->kind[i] == VALUE && (words->word[i] & 0xff) < TAGS;
     }
     for (hx_eidx e = words->first; e < words->end; e++)
@@ -400,6 +421,11 @@ static uint64_t place_of(const struct fields *fields, hx_obj target, uint64_t va
     return hx_pair_key(group_of(fields, target), (uint32_t)(value - fields->graph->addr[target]));
 }
 
+static bool is_tail(const struct group *group, size_t i)
+{
+    return i && i + TAIL >= group->n_words && group->n_words < WORDS;
+}
+
 static void count_class(struct cursor *cursor, hx_obj object, struct words *words)
 {
     const struct fields *fields = cursor->fields;
@@ -412,6 +438,8 @@ static void count_class(struct cursor *cursor, hx_obj object, struct words *word
         class->pointer += words->kind[i] == POINTER;
         class->value += words->kind[i] == VALUE;
         class->text += words->kind[i] == LETTERS;
+        class->gone += words->kind[i] == VALUE && is_tail(words->group, i) &&
+                       is_gone(fields->graph, words->word[i]);
     }
     for (hx_eidx e = words->first; class_of && e < words->end; e++) {
         size_t i = word_of(fields, e);
@@ -469,13 +497,33 @@ static bool is_idle(const struct field *field)
     return hx_part_below(field->pointer, all, AT_END);
 }
 
-/* By what the words of the class are; of the group where the class is small. */
-static enum hx_rule judge_kind(const struct field *field, const struct class *class, bool first,
-                               bool slack)
+static bool leads_to_freed(uint64_t gone, uint64_t pointers, unsigned percent)
 {
+    return gone >= FEW_GONE && !hx_part_below(gone, gone + pointers, percent);
+}
+
+/* Do pointers at the end of a block lead to what was freed? A class of few pointers does not tell
+ * by itself, and an array may end there. */
+static bool is_leftover(const struct group *group, size_t i, const struct field *field,
+                        const struct class *class)
+{
+    if (!is_tail(group, i) || (!group->gone && !is_slack(group, i)))
+        return false;
+    return class->gone < FEW_GONE && class->pointer < SURE
+               ? group->gone && leads_to_freed(field->gone, field->pointer, group->gone)
+               : leads_to_freed(class->gone, class->pointer, GONE);
+}
+
+/* By what the words of the class are; of the group where the class is small. */
+static enum hx_rule judge_kind(const struct group *group, size_t i, const struct field *field,
+                               const struct class *class)
+{
+    const bool first = i == 0, slack = is_slack(group, i);
     /* what begins with text is text, and no struct like those that begin with a pointer */
     uint64_t values = (uint64_t) class->value + (first ? 0 : class->text);
     uint64_t all = class->zero + class->pointer + values;
+    if (is_leftover(group, i, field, class))
+        return HX_RULE_slack;
     if (all < ALIKE)
         return slack && is_idle(field) ? HX_RULE_slack : HX_RULE_NONE;
     if (slack && hx_part_below(class->pointer, all, AT_END))
@@ -518,7 +566,7 @@ static bool is_intrusive(const struct class *class)
 static void settle_class(const struct group *group, const struct field *field, size_t i,
                          struct class *class)
 {
-    class->rule = judge_kind(&field[i], class, i == 0, is_slack(group, i));
+    class->rule = judge_kind(group, i, &field[i], class);
     for (size_t k = 0; k < TARGETS; k++)
         class->is_link |= is_telling_target(&field[i], k) &&
                           (is_answered(field[i].target[k].links, field[i].target[k].answered) ||
@@ -544,6 +592,25 @@ static void settle_group(struct tables *tables, struct group *group, size_t firs
         group->judged |= (uint64_t)(is_slack(group, i) && is_idle(&field[i])) << i;
 }
 
+/* Blocks of one type end at one place; of others the words before must tell that they are no arrays
+ * with leftovers of their own. */
+static uint8_t find_gone(const struct fields *fields, const struct group *group, hx_obj member)
+{
+    const struct hx_graph *graph = fields->graph;
+    const struct field *field = fields->tables[group->owner].fields.v + group->first_field;
+    uint64_t gone = 0, pointers = 0;
+    size_t span = 0;
+    const uint64_t *word = hx_judge_peek(fields->judge, graph->addr[member], 1, &span);
+    if ((graph->type && graph->type[member] != HX_NO_TYPE) ||
+        (word && hx_judge_module(fields->judge, *word)))
+        return GONE;
+    for (size_t i = 0; i + TAIL < group->n_words; i++) {
+        gone += field[i].gone;
+        pointers += field[i].pointer;
+    }
+    return gone * 200 <= pointers ? MANY_GONE : 0;
+}
+
 static void count_group(void *context, unsigned worker, uint32_t number)
 {
     const struct fields *fields = context;
@@ -566,6 +633,7 @@ static void count_group(void *context, unsigned worker, uint32_t number)
     group->n_words = (uint8_t)n;
     each_sample(&cursor, number, hx_sample_step(of), count_words);
     find_mixed(group, tables->fields.v + group->first_field);
+    group->gone = find_gone(fields, group, fields->groups->sample[of->first]);
     each_sample(&cursor, number, 1, count_class);
     each_sample(&cursor, number, 1, count_targets);
     settle_group(tables, group, first);
