@@ -26,8 +26,8 @@ enum {
 struct contests {
     struct hx_contest_work *work;
     const struct hx_graph *graph;
-    struct hx_pairs held, crossing; /* blocks of a holder by shape; edges from another to these */
-    HX_VEC(uint32_t) n_held, n_crossing;
+    struct hx_pairs held, crossing; /* how many blocks of a holder and a shape; how many edges from
+                                       another one into these */
     uint32_t *into_from; /* for each object: the holder that most interior pointers come from, */
     uint32_t *into;      /* how many come, */
     int32_t *into_votes; /* and the votes for that one (Boyer and Moore) */
@@ -38,7 +38,7 @@ struct contests {
 
 static uint32_t shape_of(const struct hx_graph *graph, hx_obj object)
 {
-    return graph->shape && graph->shape[object] != HX_NO_SHAPE ? graph->shape[object] : HX_NO_SHAPE;
+    return graph->shape ? graph->shape[object] : HX_NO_SHAPE;
 }
 
 static uint64_t held_key(const struct contests *contests, hx_obj object)
@@ -51,38 +51,31 @@ static uint64_t crossing_key(const struct contests *contests, uint32_t other, hx
     return hx_mix(other, held_key(contests, object));
 }
 
-static hx_error *add_one(struct hx_pairs *pairs, uint64_t key, uint32_t **counts, size_t *n,
-                         size_t *cap)
+static hx_error *add_one(struct hx_pairs *counts, uint64_t key)
 {
-    uint32_t *number;
-    HX_TRY(hx_pairs_at(pairs, key, &number));
-    if (*number == HX_NO_PAIR) {
-        HX_NEED(hx_vec_reserve_raw((void **)counts, cap, *n + 1, sizeof **counts));
-        *number = (uint32_t)*n;
-        (*counts)[(*n)++] = 0;
-    }
-    (*counts)[*number]++;
+    uint32_t *count;
+    HX_TRY(hx_pairs_at(counts, key, &count));
+    if (*count == HX_NO_PAIR)
+        *count = 1;
+    else if (*count < HX_NO_PAIR - 1)
+        ++*count;
     return NULL;
 }
 
-#define ADD_ONE(pairs, key, vec) add_one(pairs, key, &(vec)->v, &(vec)->n, &(vec)->cap)
-
-/* Does this edge, which is in the graph of holders, cross firmly? */
 static inline bool edge_is_chosen(const struct contests *contests, hx_obj from, hx_eidx e)
 {
-    const struct hx_graph *graph = contests->graph;
-    hx_obj to = hx_edge_target(graph->edge[e]);
-    unsigned round = contests->work->rounds->of[graph->evidence[e]];
-    if (!round || !graph->round[from])
-        return false;
-    return (round > graph->round[from] ? round : graph->round[from]) == graph->round[to];
+    return hx_edge_is_chosen(contests->graph, contests->work->rounds, from, e);
 }
 
-static inline bool edge_is_stray(const struct contests *contests, hx_eidx e)
+/* Does it lead from what one holds to what another holds, and not by a stray word? */
+static inline bool edge_crosses(const struct contests *contests, hx_obj from, hx_eidx e)
 {
+    const uint32_t *of = contests->work->holders->of;
     hx_evidence evidence = contests->graph->evidence[e];
-    return contests->work->rounds->of[evidence] == HX_ROUNDS &&
-           HX_EVIDENCE_KIND(evidence) != HX_EDGE_INTERIOR;
+    hx_obj to = hx_edge_target(contests->graph->edge[e]);
+    bool stray = contests->work->rounds->of[evidence] == HX_ROUNDS &&
+                 HX_EVIDENCE_KIND(evidence) != HX_EDGE_INTERIOR;
+    return of[from] && of[to] && of[to] != of[from] && !stray && edge_is_chosen(contests, from, e);
 }
 
 /* --- counting ----------------------------------------------------------------------------- */
@@ -96,10 +89,9 @@ static hx_error *count_crossings(struct contests *contests, bool *ret_any)
             return hx_error_cancelled("holders");
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
             hx_obj to = hx_edge_target(graph->edge[e]);
-            if (of[to] != of[i] && edge_is_chosen(contests, i, e) && !edge_is_stray(contests, e)) {
+            if (edge_crosses(contests, i, e)) {
                 *ret_any = true;
-                HX_TRY(ADD_ONE(&contests->crossing, crossing_key(contests, of[i], to),
-                               &contests->n_crossing));
+                HX_TRY(add_one(&contests->crossing, crossing_key(contests, of[i], to)));
             }
             if (HX_EVIDENCE_KIND(graph->evidence[e]) == HX_EDGE_INTERIOR && to != i && of[i]) {
                 int32_t *votes = &contests->into_votes[to];
@@ -111,18 +103,16 @@ static hx_error *count_crossings(struct contests *contests, bool *ret_any)
         }
     }
     for (hx_obj i = 0; *ret_any && i < graph->n; i++)
-        HX_TRY(ADD_ONE(&contests->held, held_key(contests, i), &contests->n_held));
+        HX_TRY(add_one(&contests->held, held_key(contests, i)));
     return NULL;
 }
 
 static bool is_contest(const struct contests *contests, uint32_t other, hx_obj object)
 {
-    uint32_t crossing = hx_pairs_find(&contests->crossing, crossing_key(contests, other, object));
+    uint32_t edges = hx_pairs_find(&contests->crossing, crossing_key(contests, other, object));
     uint32_t held = hx_pairs_find(&contests->held, held_key(contests, object));
-    if (crossing == HX_NO_PAIR || held == HX_NO_PAIR)
-        return false;
-    uint64_t edges = contests->n_crossing.v[crossing];
-    return edges >= FEW_PLACES && edges * 100 >= (uint64_t)contests->n_held.v[held] * MANY_PLACES;
+    return edges != HX_NO_PAIR && held != HX_NO_PAIR && edges >= FEW_PLACES &&
+           (uint64_t)edges * 100 >= (uint64_t)held * MANY_PLACES;
 }
 
 /* --- who else ----------------------------------------------------------------------------- */
@@ -136,8 +126,7 @@ static void spread_contest(struct contests *contests)
     for (hx_obj i = 0; i < graph->n; i++)
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
             hx_obj to = hx_edge_target(graph->edge[e]);
-            if (holders->of[to] == holders->of[i] || holders->contested[to] ||
-                !edge_is_chosen(contests, i, e) || edge_is_stray(contests, e) ||
+            if (holders->contested[to] || !edge_crosses(contests, i, e) ||
                 !is_contest(contests, holders->of[i], to))
                 continue;
             holders->contested[to] = holders->of[i];
@@ -278,7 +267,5 @@ hx_error *hx_contests_find(struct hx_contest_work *work)
         hx_big_free(mem[i]);
     hx_pairs_free(&contests.held);
     hx_pairs_free(&contests.crossing);
-    hx_vec_free(&contests.n_held);
-    hx_vec_free(&contests.n_crossing);
     return err;
 }

@@ -12,8 +12,7 @@
 struct hx_contest_work {
     const struct hx_snapshot *snapshot;
     const struct hx_edge_rounds *rounds;
-    const hx_nearness *near;        /* for each object */
-    const uint32_t *holder_of_root; /* for each root; 0: none */
+    const hx_nearness *near; /* for each object */
     const struct hx_progress *progress;
     struct hx_holders *holders; /* `of` is there; sets those that are mixed, and `contested` */
 };

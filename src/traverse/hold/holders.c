@@ -125,7 +125,6 @@ static hx_error *find_holders(struct work *work, const struct hx_hold_options *o
     struct hx_contest_work contests = {.snapshot = snapshot,
                                        .rounds = &work->rounds,
                                        .near = near,
-                                       .holder_of_root = work->holder_of_root,
                                        .progress = work->progress,
                                        .holders = holders};
     HX_TRY(hx_contests_find(&contests));

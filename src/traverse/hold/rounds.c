@@ -478,14 +478,9 @@ static void choose_edges_worker(void *context, unsigned i)
         size_t to = graph->n - from < BLOCK ? graph->n : from + BLOCK;
         for (size_t k = from; k < to; k++)
             for (hx_eidx e = graph->fwd[k]; e < graph->fwd[k + 1]; e++) {
-                hx_evidence evidence = graph->evidence[e];
-                enum hx_edge_kind kind = HX_EVIDENCE_KIND(evidence);
-                unsigned round = choice->restore ? 1 : choice->rounds.of[evidence];
-                if (!choice->restore && graph->round[k]) {
-                    round = round && round < graph->round[k] ? graph->round[k] : round;
-                    if (round != graph->round[hx_edge_target(graph->edge[e])])
-                        kind = HX_EDGE_ASIDE;
-                }
+                enum hx_edge_kind kind = HX_EVIDENCE_KIND(graph->evidence[e]);
+                if (!choice->restore && !hx_edge_is_chosen(graph, &choice->rounds, (hx_obj)k, e))
+                    kind = HX_EDGE_ASIDE;
                 if (kind != hx_edge_kind_of(graph->edge[e]))
                     graph->edge[e] = with_kind(graph->edge[e], kind);
             }

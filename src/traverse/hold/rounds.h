@@ -42,6 +42,15 @@ hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_o
 hx_error *hx_rounds_find(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
                          bool named, unsigned threads, const struct hx_progress *progress);
 
+/* Is an edge in the graph of holders? All are of what is not reached. */
+static inline bool hx_edge_is_chosen(const struct hx_graph *graph,
+                                     const struct hx_edge_rounds *rounds, hx_obj from, hx_eidx e)
+{
+    unsigned source = graph->round[from], round = rounds->of[graph->evidence[e]];
+    return !source || (round && round < source ? source : round) ==
+                          graph->round[hx_edge_target(graph->edge[e])];
+}
+
 /* Sets those edges aside that are not in the graph of holders, by graph.round: their kind becomes
  * HX_EDGE_ASIDE, so that nobody follows them. Edges of named roots stay. */
 void hx_edges_choose(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
