@@ -6,9 +6,11 @@
 
 enum { HX_AHEAD_RANGE = 24, HX_AHEAD_EDGES = 16, HX_AHEAD_TARGETS = 8, HX_AHEAD_FEW = 8 };
 
-/* Before list[i] of n is looked at: its edges will be, and what two arrays say of their targets. */
+/* Before list[i] of n is looked at: its edges will be, and what two arrays say of their targets (of
+ * elements of `size` bytes; NULL: none). */
 static inline void hx_look_ahead(const struct hx_graph *graph, const hx_obj *list, size_t i,
-                                 size_t n, const uint32_t *of, const hx_obj *also)
+                                 size_t n, const void *of, size_t size, const void *also,
+                                 size_t also_size)
 {
     if (i + HX_AHEAD_RANGE < n)
         __builtin_prefetch(&graph->fwd[list[i + HX_AHEAD_RANGE]]);
@@ -17,11 +19,12 @@ static inline void hx_look_ahead(const struct hx_graph *graph, const hx_obj *lis
     if (i + HX_AHEAD_TARGETS >= n)
         return;
     hx_obj soon = list[i + HX_AHEAD_TARGETS];
-    hx_eidx from = graph->fwd[soon], to = graph->fwd[soon + 1];
+    hx_eidx from = graph->fwd[soon], to = graph->fwd[(size_t)soon + 1];
     for (hx_eidx e = from; e < to && e < from + HX_AHEAD_FEW; e++) {
-        __builtin_prefetch(&of[hx_edge_target(graph->edge[e])], 1);
+        size_t target = hx_edge_target(graph->edge[e]);
+        __builtin_prefetch((const char *)of + target * size, 1);
         if (also)
-            __builtin_prefetch(&also[hx_edge_target(graph->edge[e])], 1);
+            __builtin_prefetch((const char *)also + target * also_size, 1);
     }
 }
 

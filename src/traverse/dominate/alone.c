@@ -43,7 +43,7 @@ static hx_error *spread(struct flood *flood, const struct hx_progress *progress)
         turn_to_next(flood);
         for (size_t i = 0; i < n; i++) {
             hx_obj object = flood->level[i];
-            hx_look_ahead(graph, flood->level, i, n, flood->of, NULL);
+            hx_look_ahead(graph, flood->level, i, n, flood->of, sizeof *flood->of, NULL, 0);
             flood->on[object] = 0;
             for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++)
                 if (flood->follows >> hx_edge_kind_of(graph->edge[e]) & 1)

@@ -29,7 +29,7 @@ static hx_error *run_search(struct search *search)
     for (; search->done < search->n; search->done++) {
         hx_obj object = search->queue[search->done];
         hx_look_ahead(graph, search->queue, search->done, search->n, search->holder,
-                      search->parent);
+                      sizeof *search->holder, search->parent, sizeof *search->parent);
         for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
             hx_obj target = hx_edge_target(graph->edge[e]);
             if (hx_edge_kind_of(graph->edge[e]) != HX_EDGE_ASIDE &&

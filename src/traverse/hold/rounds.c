@@ -12,6 +12,7 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/parallel.h"
+#include "traverse/ahead.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -21,10 +22,7 @@
 #define CHUNK     2048  /* objects of a level that a worker claims at once */
 #define BROAD     32768 /* a level of so many objects is worth several workers */
 #define LOOK      16384 /* objects of narrow levels between two looks whether to stop */
-#define FEW_EDGES 8     /* of an object with so few all targets are prefetched */
 #define BLOCK     65536 /* objects that a worker looks through at once */
-
-enum { AHEAD_RANGE = 24, AHEAD_EDGES = 16, AHEAD_TARGETS = 8 };
 
 void hx_edge_rounds_init(const struct hx_hold_options *options, enum hx_interior interior,
                          struct hx_edge_rounds *ret)
@@ -133,25 +131,6 @@ static inline bool is_anothers(const struct spread *spread, hx_obj object, hx_ne
 
 /* --- a level ------------------------------------------------------------------------------ */
 
-static inline void prefetch_level(const struct spread *spread, size_t i, size_t end)
-{
-    const struct hx_graph *graph = spread->graph;
-    const hx_obj *object = spread->level_object;
-    if (i + AHEAD_RANGE < end)
-        __builtin_prefetch(&graph->fwd[object[i + AHEAD_RANGE]]);
-    if (i + AHEAD_EDGES < end) {
-        hx_eidx e = graph->fwd[object[i + AHEAD_EDGES]];
-        __builtin_prefetch(&graph->edge[e]);
-        __builtin_prefetch(&graph->evidence[e]);
-    }
-    if (i + AHEAD_TARGETS < end) {
-        hx_obj soon = object[i + AHEAD_TARGETS];
-        hx_eidx from = graph->fwd[soon], to = graph->fwd[soon + 1];
-        for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++)
-            __builtin_prefetch(&spread->near[hx_edge_target(graph->edge[e])], 1);
-    }
-}
-
 static inline void step_to(struct spread *spread, struct found *found, hx_obj object,
                            hx_nearness near)
 {
@@ -168,7 +147,11 @@ static void spread_objects(struct spread *spread, struct found *found, size_t fr
     const struct hx_graph *graph = spread->graph;
     for (size_t i = from; i < to; i++) {
         hx_obj object = spread->level_object[i];
-        prefetch_level(spread, i, to);
+        hx_look_ahead(graph, spread->level_object, i, to, spread->near, sizeof *spread->near, NULL,
+                      0);
+        if (i + HX_AHEAD_EDGES < to)
+            __builtin_prefetch(
+                &graph->evidence[graph->fwd[spread->level_object[i + HX_AHEAD_EDGES]]]);
         uint64_t near =
             __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED) + (UINT64_C(1) << 32);
         __atomic_store_n(&graph->round[object], (uint8_t)spread->round, __ATOMIC_RELAXED);
