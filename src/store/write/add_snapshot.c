@@ -404,6 +404,7 @@ void hx_writer_deinit(struct hx_writer *w)
     hx_big_free(&w->in_mem);
     hx_vec_free(&w->objects);
     free(w->holding);
+    hx_scheme_rule_deinit(&w->roots);
     hx_text_free(&w->notes);
     hx_recorded_destroy(w->recorded);
 }

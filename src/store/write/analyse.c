@@ -70,6 +70,16 @@ hx_error *hx_analyse_column(struct hx_writer *w, enum hx_column_id column, hx_ga
     return NULL;
 }
 
+hx_error *hx_analyse_roots(struct hx_writer *w, const struct hx_analysis *analysis)
+{
+    if (w->has_roots)
+        return NULL;
+    HX_TRY(hx_scheme_apply(&hx_scheme_root, w->snapshot, &analysis->options, &w->roots));
+    w->roots.rule.threads = analysis->threads;
+    w->has_roots = true;
+    return NULL;
+}
+
 hx_error *hx_analyse_forget(struct hx_writer *w, const char *sql)
 {
     HX_STATEMENT sqlite3_stmt *st = NULL;
@@ -138,7 +148,8 @@ hx_error *hx_analyse_pages(struct hx_writer *w, const struct hx_key_sums *census
 /* --- retainer sets ----------------------------------------------------------------- */
 
 struct retainers {
-    struct hx_scheme_rule rule;
+    const struct hx_scheme_rule *rule; /* w->roots, or: */
+    struct hx_scheme_rule own;
     hx_sets *sets;
     unsigned max_set; /* by which they were made */
     struct hx_retention retention;
@@ -252,7 +263,7 @@ static hx_error *write_entries(struct hx_writer *w, const struct retainers *r,
         const struct hx_entry *entry = entries->entry + of->first;
         for (size_t k = 0; k < of->n; k++)
             HX_TRY(hx_write(w, entry, .set_id = hx_int(r->stored[of->set]),
-                            .position = hx_int(place_of(r->rule.identity, entry, of->n, k)),
+                            .position = hx_int(place_of(r->rule->identity, entry, of->n, k)),
                             .entries = hx_int(entry[k].entries), .alike = hx_int(entry[k].alike),
                             .doubt = hx_int(entry[k].doubt)));
     }
@@ -269,7 +280,7 @@ static hx_error *analyse_entries(struct hx_writer *w, const struct retainers *r)
     if (!n)
         return NULL;
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_entries_find(w->snapshot, &r->rule.rule, r->sets, &r->retention, chosen, n,
+    HX_TRY(hx_entries_find(w->snapshot, &r->rule->rule, r->sets, &r->retention, chosen, n,
                            w->progress, &entries));
     hx_timing_end(begun, "entries", w->graph->n);
     hx_error *err = write_entries(w, r, &entries);
@@ -319,7 +330,7 @@ static hx_error *find_doubt(struct hx_writer *w, const struct hx_analysis *analy
     hx_error *err = hx_sets_create(r->max_set, &sets);
     if (!err) {
         hx_sets_allow(sets, DOUBT_ELEMENTS);
-        err = hx_retain(w->snapshot, &r->rule.rule, sets, w->progress, &retention);
+        err = hx_retain(w->snapshot, &r->rule->rule, sets, w->progress, &retention);
     }
     if (!err)
         err = compare_retentions(w, r, sets, retention.set, &bytes);
@@ -339,18 +350,24 @@ static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *a
         return hx_error_new(HX_E_FAIL, "scheme site", "use heapx run or heapx record",
                             "nothing was recorded of snapshot %lld: who allocated is not known",
                             (long long)w->id);
-    HX_TRY(hx_scheme_apply(analysis->scheme, w->snapshot, &analysis->options, &r->rule));
+    if (analysis->scheme == &hx_scheme_root) {
+        HX_TRY(hx_analyse_roots(w, analysis));
+        r->rule = &w->roots;
+    } else {
+        HX_TRY(hx_scheme_apply(analysis->scheme, w->snapshot, &analysis->options, &r->own));
+        r->own.rule.threads = analysis->threads;
+        r->rule = &r->own;
+    }
     HX_TRY(hx_sets_create(analysis->max_set, &r->sets));
     hx_sets_at_most(r->sets, analysis->most_found);
-    r->rule.rule.threads = analysis->threads;
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_retain(w->snapshot, &r->rule.rule, r->sets, w->progress, &r->retention));
+    HX_TRY(hx_retain(w->snapshot, &r->rule->rule, r->sets, w->progress, &r->retention));
     hx_timing_end(begun, "retainers", w->graph->n);
     r->max_set = hx_sets_limit(r->sets);
     HX_TRY(hx_key_sums_make(w->snapshot, r->retention.set, hx_sets_count(r->sets), w->progress,
                             &r->census));
     HX_TRY(hx_analyse_adds_up(w, &r->census, "retainer sets"));
-    HX_TRY(hx_sets_store(w, r->sets, &r->rule, r->census.objects, &r->stored));
+    HX_TRY(hx_sets_store(w, r->sets, r->rule, r->census.objects, &r->stored));
     HX_TRY(analyse_entries(w, r));
     HX_TRY(find_doubt(w, analysis, r));
     if (w->holding && analysis->scheme == &hx_scheme_root)
@@ -475,7 +492,7 @@ static hx_error *analyse_retainers(struct hx_writer *w, const struct hx_analysis
     hx_key_sums_deinit(&r.census);
     hx_retention_deinit(&r.retention);
     hx_sets_destroy(r.sets);
-    hx_scheme_rule_deinit(&r.rule);
+    hx_scheme_rule_deinit(&r.own);
     if (!err)
         w->scheme = analysis->scheme->name;
     return err;
@@ -615,7 +632,7 @@ static hx_error *analyse_holders(struct hx_writer *w, const struct hx_analysis *
         return choose_by_rounds(w, analysis, false);
     HX_TRY(hx_analyse_holdings(w, analysis));
     hx_edges_choose(w->snapshot, &analysis->hold, analysis->threads);
-    return hx_trees_holders(w, analysis);
+    return hx_trees_holders(w);
 }
 
 hx_error *hx_analysed_hold(sqlite3 *db, const char *what, int64_t number,

@@ -32,6 +32,9 @@ typedef void hx_gather_fn(const void *context, uint64_t from, uint64_t to, uint6
 hx_error *hx_analyse_column(struct hx_writer *w, enum hx_column_id column, hx_gather_fn *gather,
                             const void *context);
 
+/* Makes w->roots, who the roots are, on the first call. */
+hx_error *hx_analyse_roots(struct hx_writer *w, const struct hx_analysis *analysis);
+
 /* Runs a statement whose only parameter is the snapshot. */
 hx_error *hx_analyse_forget(struct hx_writer *w, const char *sql);
 

@@ -13,7 +13,6 @@ enum { FIRST_HOLDER = HX_HOLDER_MIXED + 1 };
 
 struct holdings {
     struct hx_writer *w;
-    struct hx_scheme_rule rule;
     struct hx_holders holders;
     int64_t *number;   /* in the store, by holder; -1: it has no row */
     int64_t *retainer; /* in the store, by identity; 0: not needed */
@@ -54,7 +53,7 @@ static hx_error *number_holders(struct holdings *h)
 {
     const struct hx_holders *holders = &h->holders;
     h->number = malloc(holders->n * sizeof *h->number);
-    h->retainer = calloc(h->rule.n_identities + 1, sizeof *h->retainer);
+    h->retainer = calloc(h->w->roots.n_identities + 1, sizeof *h->retainer);
     HX_NEED(h->number && h->retainer);
     for (size_t i = 0; i < holders->n; i++)
         h->number[i] = i < FIRST_HOLDER || holders->holder[i].objects ? 0 : -1;
@@ -68,14 +67,15 @@ static hx_error *number_holders(struct holdings *h)
         if (i >= FIRST_HOLDER)
             h->retainer[holders->holder[i].identity] = 1;
     }
-    return hx_retainers_store(h->w, &h->rule, h->retainer);
+    return hx_retainers_store(h->w, &h->w->roots, h->retainer);
 }
 
 static hx_error *write_holding(const struct holdings *h, size_t i)
 {
     static const char *const names[FIRST_HOLDER] = {"(unreachable)", "(mixed)"};
     const struct hx_holder *holder = &h->holders.holder[i];
-    const struct hx_identity *who = i < FIRST_HOLDER ? NULL : &h->rule.identity[holder->identity];
+    const struct hx_identity *who =
+        i < FIRST_HOLDER ? NULL : &h->w->roots.identity[holder->identity];
     return hx_write(
         h->w, holding, .holder = hx_int(h->number[i]), .name = hx_str(who ? who->label : names[i]),
         .kind = hx_str(who ? who->kind : NULL), .module = hx_str(who ? who->module : NULL),
@@ -122,9 +122,9 @@ static hx_error *holdings_add_up(const struct holdings *h)
 static hx_error *find_holdings(struct holdings *h, const struct hx_analysis *analysis)
 {
     struct hx_writer *w = h->w;
-    HX_TRY(hx_scheme_apply(&hx_scheme_root, w->snapshot, &analysis->options, &h->rule));
+    HX_TRY(hx_analyse_roots(w, analysis));
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_holders_find(w->snapshot, &h->rule, &analysis->hold, analysis->threads, w->progress,
+    HX_TRY(hx_holders_find(w->snapshot, &w->roots, &analysis->hold, analysis->threads, w->progress,
                            &h->holders));
     hx_timing_end(begun, "holders", w->graph->n);
     HX_TRY(holdings_add_up(h));
@@ -139,7 +139,7 @@ static hx_error *find_holdings(struct holdings *h, const struct hx_analysis *ana
 static hx_error *keep_numbers(const struct holdings *h)
 {
     struct hx_writer *w = h->w;
-    w->n_holding = h->rule.n_identities;
+    w->n_holding = w->roots.n_identities;
     w->holding = calloc(w->n_holding + 1, sizeof *w->holding);
     HX_NEED(w->holding);
     for (size_t i = FIRST_HOLDER; i < h->holders.n; i++)
@@ -156,7 +156,6 @@ hx_error *hx_analyse_holdings(struct hx_writer *w, const struct hx_analysis *ana
     free(h.number);
     free(h.retainer);
     hx_holders_deinit(&h.holders);
-    hx_scheme_rule_deinit(&h.rule);
     return err;
 }
 
@@ -231,18 +230,15 @@ hx_error *hx_holdings_alone(struct hx_writer *w, const hx_sets *sets,
 
 hx_error *hx_holdings_alone_apart(struct hx_writer *w, const struct hx_analysis *analysis)
 {
-    struct hx_scheme_rule rule;
     struct hx_retention retention = {0};
     hx_sets *sets = NULL;
-    HX_TRY(hx_scheme_apply(&hx_scheme_root, w->snapshot, &analysis->options, &rule));
-    rule.rule.threads = analysis->threads;
+    HX_TRY(hx_analyse_roots(w, analysis));
     hx_error *err = hx_sets_create(1, &sets);
     if (!err)
-        err = hx_retain(w->snapshot, &rule.rule, sets, w->progress, &retention);
+        err = hx_retain(w->snapshot, &w->roots.rule, sets, w->progress, &retention);
     if (!err)
         err = hx_holdings_alone(w, sets, &retention);
     hx_retention_deinit(&retention);
     hx_sets_destroy(sets);
-    hx_scheme_rule_deinit(&rule);
     return err;
 }

@@ -16,10 +16,9 @@
 
 struct tree {
     struct hx_writer *w;
-    const char *kind;           /* of the rows */
-    const uint32_t *top;        /* of each object that has no parent */
-    HX_VEC(char *) label;       /* of what stands at the top */
-    struct hx_scheme_rule rule; /* who the roots are */
+    const char *kind;     /* of the rows */
+    const uint32_t *top;  /* of each object that has no parent */
+    HX_VEC(char *) label; /* of what stands at the top */
     const struct hx_dominators *dominators;
     uint32_t several, unreachable; /* of dominators */
     struct hx_merged_tree merged;
@@ -41,7 +40,6 @@ static void deinit_tree(struct tree *tree)
     for (size_t i = 0; i < tree->label.n; i++)
         free(tree->label.v[i]);
     hx_vec_free(&tree->label);
-    hx_scheme_rule_deinit(&tree->rule);
     hx_merged_tree_deinit(&tree->merged);
     hx_big_free(&tree->top_mem);
     hx_big_free(&tree->parent_mem);
@@ -152,16 +150,16 @@ static hx_error *merge_dominators(struct tree *tree, const struct hx_analysis *a
 {
     struct hx_writer *w = tree->w;
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_tree WHERE snapshot = ? AND kind = 'dominator'"));
-    HX_TRY(hx_scheme_apply(&hx_scheme_root, w->snapshot, &analysis->options, &tree->rule));
-    for (size_t i = 0; i < tree->rule.n_identities; i++)
-        HX_TRY(add_label(tree, tree->rule.identity[i].label));
+    HX_TRY(hx_analyse_roots(w, analysis));
+    for (size_t i = 0; i < w->roots.n_identities; i++)
+        HX_TRY(add_label(tree, w->roots.identity[i].label));
     tree->several = (uint32_t)tree->label.n;
     tree->unreachable = tree->several + 1;
     HX_TRY(add_label(tree, "(several)"));
     HX_TRY(add_label(tree, "(unreachable)"));
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_alone_find(w->snapshot, tree->rule.rule.of_root, tree->dominators->follows,
-                         w->progress, &tree->top_mem));
+    HX_TRY(hx_alone_find(w->snapshot, w->roots.rule.of_root, tree->dominators->follows, w->progress,
+                         &tree->top_mem));
     hx_timing_end(begun, "alone", w->graph->n);
     tree->top = tree->top_mem.base;
     return merge(tree, tree->dominators->parent, dominators_top);
@@ -220,10 +218,9 @@ static hx_error *read_holders(struct tree *tree, uint32_t *holder)
 }
 
 /* The number of each root's holder. */
-static hx_error *find_holders_of_roots(struct tree *tree, uint32_t **ret)
+static hx_error *find_holders_of_roots(const struct hx_writer *w, uint32_t **ret)
 {
-    struct hx_writer *w = tree->w;
-    const hx_retainer *of_root = tree->rule.rule.of_root;
+    const hx_retainer *of_root = w->roots.rule.of_root;
     size_t n = w->snapshot->roots.n;
     uint32_t *number = malloc((n + 1) * sizeof *number);
     HX_NEED(number);
@@ -235,7 +232,7 @@ static hx_error *find_holders_of_roots(struct tree *tree, uint32_t **ret)
     return NULL;
 }
 
-static hx_error *merge_holders(struct tree *tree, const struct hx_analysis *analysis)
+static hx_error *merge_holders(struct tree *tree)
 {
     struct hx_writer *w = tree->w;
     HX_FREE uint32_t *of_root = NULL;
@@ -243,18 +240,17 @@ static hx_error *merge_holders(struct tree *tree, const struct hx_analysis *anal
     HX_TRY(read_labels(tree));
     HX_TRY(hx_big_reserve(&tree->top_mem, (size_t)w->graph->n * sizeof *tree->top));
     HX_TRY(read_holders(tree, tree->top_mem.base));
-    HX_TRY(hx_scheme_apply(&hx_scheme_root, w->snapshot, &analysis->options, &tree->rule));
-    HX_TRY(find_holders_of_roots(tree, &of_root));
+    HX_TRY(find_holders_of_roots(w, &of_root));
     uint64_t begun = hx_timing_begin();
     HX_TRY(hx_chains_find(w->snapshot, tree->top, of_root, w->progress, &tree->parent_mem));
     hx_timing_end(begun, "chains", w->graph->n);
     return merge(tree, tree->parent_mem.base, holders_top);
 }
 
-hx_error *hx_trees_holders(struct hx_writer *w, const struct hx_analysis *analysis)
+hx_error *hx_trees_holders(struct hx_writer *w)
 {
     struct tree tree = {.w = w, .kind = "holder"};
-    hx_error *err = merge_holders(&tree, analysis);
+    hx_error *err = merge_holders(&tree);
     deinit_tree(&tree);
     return err;
 }

@@ -10,8 +10,8 @@
 hx_error *hx_trees_dominators(struct hx_writer *w, const struct hx_analysis *analysis,
                               const struct hx_dominators *dominators);
 
-/* By the chains of holders. Their rows and their column are written, edges chosen. */
-hx_error *hx_trees_holders(struct hx_writer *w, const struct hx_analysis *analysis);
+/* By the chains of holders. hx_analyse_holdings() was called, edges are chosen. */
+hx_error *hx_trees_holders(struct hx_writer *w);
 hx_error *hx_trees_forget_holders(struct hx_writer *w);
 
 #endif

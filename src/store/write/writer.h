@@ -11,6 +11,7 @@
 #include "store/schema/row.h"
 #include "store/schema/schema.h"
 #include "store/store.h"
+#include "traverse/retain/scheme.h"
 
 #include <string.h>
 
@@ -49,6 +50,8 @@ struct hx_writer {
     const char *scheme; /* of the retainer sets; NULL: none made */
     struct hx_int stray_edges, doubt_bytes;
 
+    struct hx_scheme_rule roots; /* the scheme root, once hx_analyse_roots() was called */
+    bool has_roots;
     int64_t *holding; /* of identities of the scheme root: rows in hx_holding; NULL: none made */
     size_t n_holding;
     struct hx_text notes; /* beside those of the snapshot */
