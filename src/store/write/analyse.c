@@ -580,12 +580,9 @@ static uint64_t count_stray(const struct hx_writer *w, const struct hx_analysis 
 }
 
 /* Only edges of the graph of holders are left in sight. */
-static hx_error *choose_by_rounds(struct hx_writer *w, const struct hx_analysis *analysis,
-                                  bool named)
+static hx_error *choose_by_rounds(struct hx_writer *w, const struct hx_analysis *analysis)
 {
-    HX_TRY(hx_rounds_find(w->snapshot, &analysis->hold, named, analysis->threads, w->progress));
-    if (named)
-        return hx_edges_choose_named(w->snapshot, &analysis->hold, analysis->threads);
+    HX_TRY(hx_rounds_find(w->snapshot, &analysis->hold, false, analysis->threads, w->progress));
     hx_edges_choose(w->snapshot, &analysis->hold, analysis->threads);
     return NULL;
 }
@@ -606,15 +603,15 @@ static bool has_own_bins(const struct hx_snapshot *snapshot, const struct hx_ana
     return false;
 }
 
-/* Bins have rounds of their own where named roots have edges of their own. */
+/* Bins have rounds of their own where named roots have edges of their own; these stay. */
 static hx_error *analyse_bins_by_rounds(struct hx_writer *w, const struct hx_analysis *analysis,
                                         bool rounds)
 {
-    bool own = rounds && has_own_bins(w->snapshot, analysis);
-    if (own)
-        HX_TRY(choose_by_rounds(w, analysis, true));
-    HX_TRY(analyse_bins(w));
-    return own ? choose_by_rounds(w, analysis, false) : NULL;
+    if (rounds && has_own_bins(w->snapshot, analysis)) {
+        HX_TRY(hx_rounds_find(w->snapshot, &analysis->hold, true, analysis->threads, w->progress));
+        HX_TRY(hx_edges_choose_named(w->snapshot, &analysis->hold, analysis->threads));
+    }
+    return analyse_bins(w);
 }
 
 static hx_error *analyse_holders(struct hx_writer *w, const struct hx_analysis *analysis,
@@ -629,7 +626,7 @@ static hx_error *analyse_holders(struct hx_writer *w, const struct hx_analysis *
     if (!rounds)
         return NULL;
     if (!(parts & HX_ANALYSE_HOLDERS))
-        return choose_by_rounds(w, analysis, false);
+        return choose_by_rounds(w, analysis);
     HX_TRY(hx_analyse_holdings(w, analysis));
     hx_edges_choose(w->snapshot, &analysis->hold, analysis->threads);
     return hx_trees_holders(w);
@@ -670,10 +667,10 @@ static hx_error *analyse_parts(struct hx_writer *w, const struct hx_analysis *an
         HX_TRY(left_out(w, analyse_retainers(w, analysis), &retainers));
     if (w->holding && (!retainers || analysis->scheme != &hx_scheme_root))
         HX_TRY(hx_holdings_alone_apart(w, analysis));
-    if (bins)
-        HX_TRY(left_out(w, analyse_bins_by_rounds(w, analysis, rounds), &bins));
     if (parts & HX_ANALYSE_RETAINED)
         HX_TRY(hx_analyse_retained(w, analysis));
+    if (bins) /* last: they may choose other edges */
+        HX_TRY(left_out(w, analyse_bins_by_rounds(w, analysis, rounds), &bins));
     w->parts |= retainers | bins | (parts & (HX_ANALYSE_RETAINED | HX_ANALYSE_HOLDERS));
     return NULL;
 }
