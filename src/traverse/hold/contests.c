@@ -7,13 +7,18 @@
  */
 #include "traverse/hold/contests.h"
 
+#include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/index.h"
 #include "base/pairs.h"
+#include "base/parallel.h"
 
 #include <stdlib.h>
 
-#define FEW_PLACES 8 /* crossing edges into a shape: fewer are no contest */
+#define AHEAD      16 /* edges */
+#define CHECK_MASK 0xffff
+#define FEW        32768 /* objects: below this a second thread costs more than it brings */
+#define FEW_PLACES 8     /* crossing edges into a shape: fewer are no contest */
 
 /* Percent. */
 enum {
@@ -23,17 +28,42 @@ enum {
 
 #define FEW_POINTERS 4 /* into a block: fewer say nothing of whom it serves */
 
+/* An edge from what `other` holds. */
+struct crossing {
+    uint32_t other;
+    hx_obj to;
+};
+typedef HX_VEC(struct crossing) crossings;
+
+/* What a worker finds in its part of the objects. */
+struct part {
+    crossings edges;    /* to what somebody else holds */
+    crossings pointers; /* into blocks that may be mixed */
+    uint64_t *held;     /* blocks by number in contests.held */
+    bool failed;
+};
+
+struct into {
+    uint32_t from; /* the holder that most interior pointers come from */
+    uint32_t n;    /* how many come */
+    int32_t votes; /* for that one (Boyer and Moore) */
+};
+
 struct contests {
     struct hx_contest_work *work;
     const struct hx_graph *graph;
-    struct hx_pairs held, crossing; /* how many blocks of a holder and a shape; how many edges from
-                                       another one into these */
-    uint32_t *into_from; /* for each object: the holder that most interior pointers come from, */
-    uint32_t *into;      /* how many come, */
-    int32_t *into_votes; /* and the votes for that one (Boyer and Moore) */
-    uint32_t *tight;     /* edges by which the object is as near as it is */
-    hx_obj *queue;
-    struct hx_big into_from_mem, into_mem, into_votes_mem, tight_mem, queue_mem;
+    unsigned threads;
+    struct part *part;        /* of each thread: their order is that of the objects */
+    struct hx_pairs crossing; /* how many edges from another holder into blocks of a holder and a
+                                 shape */
+    struct hx_pairs held;     /* number of a holder and a shape that many edges lead to, */
+    uint32_t n_held;
+    uint64_t *holders; /* and bit for each such holder */
+    struct into *into; /* for each object */
+    uint32_t *tight;   /* edges by which the object is as near as it is */
+    hx_obj *queue, *contested;
+    size_t n_contested;
+    struct hx_big into_mem, tight_mem, queue_mem, contested_mem;
 };
 
 static uint32_t shape_of(const struct hx_graph *graph, hx_obj object)
@@ -46,20 +76,9 @@ static uint64_t held_key(const struct contests *contests, hx_obj object)
     return hx_pair_key(contests->work->holders->of[object], shape_of(contests->graph, object));
 }
 
-static uint64_t crossing_key(const struct contests *contests, uint32_t other, hx_obj object)
+static uint64_t crossing_key(const struct contests *contests, const struct crossing *crossing)
 {
-    return hx_mix(other, held_key(contests, object));
-}
-
-static hx_error *add_one(struct hx_pairs *counts, uint64_t key)
-{
-    uint32_t *count;
-    HX_TRY(hx_pairs_at(counts, key, &count));
-    if (*count == HX_NO_PAIR)
-        *count = 1;
-    else if (*count < HX_NO_PAIR - 1)
-        ++*count;
-    return NULL;
+    return hx_mix(crossing->other, held_key(contests, crossing->to));
 }
 
 static inline bool edge_is_chosen(const struct contests *contests, hx_obj from, hx_eidx e)
@@ -67,92 +86,182 @@ static inline bool edge_is_chosen(const struct contests *contests, hx_obj from, 
     return hx_edge_is_chosen(contests->graph, contests->work->rounds, from, e);
 }
 
-/* Does it lead from what one holds to what another holds, and not by a stray word? */
-static inline bool edge_crosses(const struct contests *contests, hx_obj from, hx_eidx e)
+static inline bool edge_is_stray(const struct contests *contests, hx_eidx e)
 {
-    const uint32_t *of = contests->work->holders->of;
     hx_evidence evidence = contests->graph->evidence[e];
-    hx_obj to = hx_edge_target(contests->graph->edge[e]);
-    bool stray = contests->work->rounds->of[evidence] == HX_ROUNDS &&
-                 HX_EVIDENCE_KIND(evidence) != HX_EDGE_INTERIOR;
-    return of[from] && of[to] && of[to] != of[from] && !stray && edge_is_chosen(contests, from, e);
+    return contests->work->rounds->of[evidence] == HX_ROUNDS &&
+           HX_EVIDENCE_KIND(evidence) != HX_EDGE_INTERIOR;
 }
 
-/* --- counting ----------------------------------------------------------------------------- */
-
-static hx_error *count_crossings(struct contests *contests, bool *ret_any)
+/* The objects that a worker looks at. */
+static void part_of(const struct contests *contests, unsigned i, hx_obj *from, hx_obj *to)
 {
+    *from = (hx_obj)((uint64_t)contests->graph->n * i / contests->threads);
+    *to = (hx_obj)((uint64_t)contests->graph->n * (i + 1) / contests->threads);
+}
+
+static hx_error *each_part(struct contests *contests, void (*look)(void *context, unsigned i))
+{
+    hx_parallel(contests->threads, look, contests);
+    for (unsigned i = 0; i < contests->threads; i++)
+        HX_NEED(!contests->part[i].failed);
+    return hx_progress_cancelled(contests->work->progress) ? hx_error_cancelled("holders") : NULL;
+}
+
+/* --- edges that cross ---------------------------------------------------------------------- */
+
+static void find_crossings(void *context, unsigned i)
+{
+    struct contests *contests = context;
     const struct hx_graph *graph = contests->graph;
     const uint32_t *of = contests->work->holders->of;
-    for (hx_obj i = 0; i < graph->n; i++) {
-        if ((i & 0xffff) == 0 && hx_progress_cancelled(contests->work->progress))
-            return hx_error_cancelled("holders");
-        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
-            hx_obj to = hx_edge_target(graph->edge[e]);
-            if (edge_crosses(contests, i, e)) {
-                *ret_any = true;
-                HX_TRY(add_one(&contests->crossing, crossing_key(contests, of[i], to)));
-            }
-            if (HX_EVIDENCE_KIND(graph->evidence[e]) == HX_EDGE_INTERIOR && to != i && of[i]) {
-                int32_t *votes = &contests->into_votes[to];
-                contests->into[to]++;
-                if (*votes == 0)
-                    contests->into_from[to] = of[i];
-                *votes += contests->into_from[to] == of[i] ? 1 : -1;
-            }
+    struct part *part = &contests->part[i];
+    hx_obj from, to;
+    part_of(contests, i, &from, &to);
+    const hx_eidx end = graph->fwd[to];
+    for (hx_obj k = from; k < to; k++) {
+        if ((k & CHECK_MASK) == 0 && hx_progress_cancelled(contests->work->progress))
+            return;
+        for (hx_eidx e = graph->fwd[k]; e < graph->fwd[(size_t)k + 1]; e++) {
+            struct crossing crossing = {of[k], hx_edge_target(graph->edge[e])};
+            if (e + AHEAD < end)
+                __builtin_prefetch(&of[hx_edge_target(graph->edge[e + AHEAD])]);
+            if (!of[k] || !of[crossing.to])
+                continue;
+            if (of[crossing.to] != of[k] && !edge_is_stray(contests, e) &&
+                edge_is_chosen(contests, k, e))
+                part->failed |= !hx_vec_push(&part->edges, crossing);
+            if (HX_EVIDENCE_KIND(graph->evidence[e]) == HX_EDGE_INTERIOR && crossing.to != k &&
+                graph->round[crossing.to] == HX_ROUNDS)
+                part->failed |= !hx_vec_push(&part->pointers, crossing);
         }
     }
-    for (hx_obj i = 0; *ret_any && i < graph->n; i++)
-        HX_TRY(add_one(&contests->held, held_key(contests, i)));
+}
+
+static hx_error *count_crossings(struct contests *contests)
+{
+    for (unsigned i = 0; i < contests->threads; i++)
+        for (size_t k = 0; k < contests->part[i].edges.n; k++) {
+            uint64_t key = crossing_key(contests, &contests->part[i].edges.v[k]);
+            uint32_t *count;
+            HX_TRY(hx_pairs_at(&contests->crossing, key, &count));
+            if (*count == HX_NO_PAIR)
+                *count = 1;
+            else if (*count < HX_NO_PAIR - 1)
+                ++*count;
+        }
     return NULL;
 }
 
-static bool is_contest(const struct contests *contests, uint32_t other, hx_obj object)
+/* Whose blocks are to be counted: those that enough edges lead to. */
+static hx_error *number_held(struct contests *contests)
 {
-    uint32_t edges = hx_pairs_find(&contests->crossing, crossing_key(contests, other, object));
-    uint32_t held = hx_pairs_find(&contests->held, held_key(contests, object));
-    return edges != HX_NO_PAIR && held != HX_NO_PAIR && edges >= FEW_PLACES &&
-           (uint64_t)edges * 100 >= (uint64_t)held * MANY_PLACES;
+    contests->holders = calloc(contests->work->holders->n / 64 + 1, sizeof *contests->holders);
+    HX_NEED(contests->holders);
+    for (unsigned i = 0; i < contests->threads; i++)
+        for (size_t k = 0; k < contests->part[i].edges.n; k++) {
+            const struct crossing *crossing = &contests->part[i].edges.v[k];
+            uint32_t *number;
+            if (hx_pairs_find(&contests->crossing, crossing_key(contests, crossing)) < FEW_PLACES)
+                continue;
+            HX_TRY(hx_pairs_at(&contests->held, held_key(contests, crossing->to), &number));
+            if (*number == HX_NO_PAIR)
+                *number = contests->n_held++;
+            hx_bit_set(contests->holders, contests->work->holders->of[crossing->to]);
+        }
+    return NULL;
+}
+
+static void count_held(void *context, unsigned i)
+{
+    struct contests *contests = context;
+    const uint32_t *of = contests->work->holders->of;
+    struct part *part = &contests->part[i];
+    hx_obj from, to;
+    part_of(contests, i, &from, &to);
+    part->held = calloc(contests->n_held, sizeof *part->held);
+    part->failed = !part->held;
+    for (hx_obj k = from; k < to && part->held; k++) {
+        uint32_t number = hx_bit(contests->holders, of[k])
+                              ? hx_pairs_find(&contests->held, held_key(contests, k))
+                              : HX_NO_PAIR;
+        if (number != HX_NO_PAIR)
+            part->held[number]++;
+    }
+}
+
+static bool is_contest(const struct contests *contests, const struct crossing *crossing)
+{
+    uint32_t edges = hx_pairs_find(&contests->crossing, crossing_key(contests, crossing));
+    uint32_t number = hx_pairs_find(&contests->held, held_key(contests, crossing->to));
+    uint64_t held = 0;
+    for (unsigned i = 0; number != HX_NO_PAIR && i < contests->threads; i++)
+        held += contests->part[i].held[number];
+    return edges >= FEW_PLACES && (uint64_t)edges * 100 >= held * MANY_PLACES;
 }
 
 /* --- who else ----------------------------------------------------------------------------- */
 
 /* What a second holder comes to, and all that this leads to within what the first one holds. */
-static void spread_contest(struct contests *contests)
+static void spread_contests(struct contests *contests)
 {
     const struct hx_graph *graph = contests->graph;
     struct hx_holders *holders = contests->work->holders;
-    size_t head = 0, tail = 0;
-    for (hx_obj i = 0; i < graph->n; i++)
-        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
-            hx_obj to = hx_edge_target(graph->edge[e]);
-            if (holders->contested[to] || !edge_crosses(contests, i, e) ||
-                !is_contest(contests, holders->of[i], to))
+    hx_obj *queue = contests->contested;
+    size_t tail = 0;
+    for (unsigned i = 0; i < contests->threads; i++)
+        for (size_t k = 0; k < contests->part[i].edges.n; k++) {
+            const struct crossing *crossing = &contests->part[i].edges.v[k];
+            if (holders->contested[crossing->to] || !is_contest(contests, crossing))
                 continue;
-            holders->contested[to] = holders->of[i];
-            contests->queue[tail++] = to;
+            holders->contested[crossing->to] = crossing->other;
+            queue[tail++] = crossing->to;
         }
-    while (head < tail) {
-        hx_obj i = contests->queue[head++];
-        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
+    for (size_t head = 0; head < tail; head++) {
+        hx_obj i = queue[head];
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++) {
             hx_obj to = hx_edge_target(graph->edge[e]);
             if (holders->contested[to] || holders->of[to] != holders->of[i] ||
                 !edge_is_chosen(contests, i, e))
                 continue;
             holders->contested[to] = holders->contested[i];
-            contests->queue[tail++] = to;
+            queue[tail++] = to;
         }
     }
+    contests->n_contested = tail;
+}
+
+static hx_error *find_contested(struct contests *contests)
+{
+    HX_TRY(count_crossings(contests));
+    HX_TRY(number_held(contests));
+    if (!contests->n_held)
+        return NULL;
+    HX_TRY(each_part(contests, count_held));
+    spread_contests(contests);
+    return NULL;
 }
 
 /* --- blocks that serve several ------------------------------------------------------------ */
 
-static bool serves_several(const struct contests *contests, hx_obj object)
+static void count_pointers(struct contests *contests)
 {
-    return contests->into[object] >= FEW_POINTERS &&
-           (contests->into_votes[object] <= 0 ||
-            (uint64_t)contests->into_votes[object] * 100 <
-                (uint64_t)contests->into[object] * (2 * ONE_SERVED - 100));
+    for (unsigned i = 0; i < contests->threads; i++)
+        for (size_t k = 0; k < contests->part[i].pointers.n; k++) {
+            const struct crossing *pointer = &contests->part[i].pointers.v[k];
+            struct into *into = &contests->into[pointer->to];
+            into->n++;
+            if (into->votes == 0)
+                into->from = pointer->other;
+            into->votes += into->from == pointer->other ? 1 : -1;
+        }
+}
+
+static bool serves_several(const struct into *into)
+{
+    return into->n >= FEW_POINTERS &&
+           (into->votes <= 0 ||
+            (uint64_t)into->votes * 100 < (uint64_t)into->n * (2 * ONE_SERVED - 100));
 }
 
 /* Is the target as near as it is by this edge? */
@@ -185,15 +294,19 @@ static void spread_mixed(struct contests *contests, size_t tail)
     }
 }
 
+/* Pointers of all parts lead to them. */
 static void find_mixed(struct contests *contests)
 {
-    const struct hx_graph *graph = contests->graph;
     struct hx_holders *holders = contests->work->holders;
     size_t tail = 0;
-    for (hx_obj i = 0; i < graph->n; i++)
-        if (graph->round[i] == HX_ROUNDS && serves_several(contests, i)) {
-            holders->of[i] = HX_HOLDER_MIXED;
-            contests->queue[tail++] = i;
+    count_pointers(contests);
+    for (unsigned i = 0; i < contests->threads; i++)
+        for (size_t k = 0; k < contests->part[i].pointers.n; k++) {
+            hx_obj to = contests->part[i].pointers.v[k].to;
+            if (holders->of[to] == HX_HOLDER_MIXED || !serves_several(&contests->into[to]))
+                continue;
+            holders->of[to] = HX_HOLDER_MIXED;
+            contests->queue[tail++] = to;
         }
     if (tail)
         spread_mixed(contests, tail);
@@ -216,9 +329,10 @@ static hx_error *sum_contests(struct contests *contests)
     struct hx_holders *holders = contests->work->holders;
     HX_VEC(struct hx_contest) list = {0};
     hx_error *err = NULL;
-    for (hx_obj i = 0; i < graph->n && !err; i++) {
+    for (size_t k = 0; k < contests->n_contested && !err; k++) {
+        hx_obj i = contests->contested[k];
         uint32_t holder = holders->of[i], other = holders->contested[i], *row;
-        if (!other || holder <= HX_HOLDER_MIXED)
+        if (holder <= HX_HOLDER_MIXED)
             continue;
         err = hx_pairs_at(&rows, hx_pair_key(holder, other), &row);
         if (!err && *row == HX_NO_PAIR) {
@@ -242,16 +356,14 @@ static hx_error *sum_contests(struct contests *contests)
 static hx_error *find_contests(struct contests *contests)
 {
     const hx_obj n = contests->graph->n;
-    bool any = false;
+    HX_NEED(contests->part);
     HX_TRY(hx_big_array(contests->into, n));
-    HX_TRY(hx_big_array(contests->into_from, n));
-    HX_TRY(hx_big_array(contests->into_votes, n));
     HX_TRY(hx_big_array(contests->queue, n));
+    HX_TRY(hx_big_array(contests->contested, n));
     HX_TRY(hx_big_array(contests->tight, n));
     HX_TRY(hx_big_array(contests->work->holders->contested, n));
-    HX_TRY(count_crossings(contests, &any));
-    if (any)
-        spread_contest(contests);
+    HX_TRY(each_part(contests, find_crossings));
+    HX_TRY(find_contested(contests));
     find_mixed(contests);
     return sum_contests(contests);
 }
@@ -259,13 +371,23 @@ static hx_error *find_contests(struct contests *contests)
 hx_error *hx_contests_find(struct hx_contest_work *work)
 {
     struct contests contests = {.work = work, .graph = &work->snapshot->graph};
+    if (!contests.graph->n)
+        return NULL;
+    contests.threads = contests.graph->n < FEW ? 1 : hx_threads(work->threads);
+    contests.part = calloc(contests.threads, sizeof *contests.part);
     hx_error *err = find_contests(&contests);
-    struct hx_big *const mem[] = {&contests.into_mem, &contests.into_from_mem,
-                                  &contests.into_votes_mem, &contests.queue_mem,
-                                  &contests.tight_mem};
-    for (size_t i = 0; i < sizeof mem / sizeof *mem; i++)
-        hx_big_free(mem[i]);
-    hx_pairs_free(&contests.held);
+    for (unsigned i = 0; contests.part && i < contests.threads; i++) {
+        hx_vec_free(&contests.part[i].edges);
+        hx_vec_free(&contests.part[i].pointers);
+        free(contests.part[i].held);
+    }
+    free(contests.part);
+    free(contests.holders);
     hx_pairs_free(&contests.crossing);
+    hx_pairs_free(&contests.held);
+    hx_big_free(&contests.into_mem);
+    hx_big_free(&contests.tight_mem);
+    hx_big_free(&contests.queue_mem);
+    hx_big_free(&contests.contested_mem);
     return err;
 }

@@ -13,6 +13,7 @@ struct hx_contest_work {
     const struct hx_snapshot *snapshot;
     const struct hx_edge_rounds *rounds;
     const hx_nearness *near; /* for each object */
+    unsigned threads;
     const struct hx_progress *progress;
     struct hx_holders *holders; /* `of` is there; sets those that are mixed, and `contested` */
 };

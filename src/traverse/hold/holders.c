@@ -125,6 +125,7 @@ static hx_error *find_holders(struct work *work, const struct hx_hold_options *o
     struct hx_contest_work contests = {.snapshot = snapshot,
                                        .rounds = &work->rounds,
                                        .near = near,
+                                       .threads = work->threads,
                                        .progress = work->progress,
                                        .holders = holders};
     HX_TRY(hx_contests_find(&contests));
