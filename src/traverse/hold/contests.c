@@ -269,7 +269,9 @@ static bool edge_is_tight(const struct contests *contests, hx_obj from, hx_eidx 
 {
     hx_obj to = hx_edge_target(contests->graph->edge[e]);
     const hx_nearness *near = contests->work->near;
-    return near[to] == near[from] + (UINT64_C(1) << 32) && edge_is_chosen(contests, from, e);
+    return near[to] != HX_UNREACHED &&
+           near[to] == hx_nearness_next(near[from], hx_nearness_turn(near[to])) &&
+           edge_is_chosen(contests, from, e);
 }
 
 /* What only mixed blocks lead to is mixed. */

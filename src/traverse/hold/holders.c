@@ -54,6 +54,7 @@ static hx_error *order_roots(struct work *work)
 {
     const struct hx_snapshot *snapshot = work->snapshot;
     size_t n = snapshot->roots.n;
+    HX_NEED(n >> HX_ORDER_BITS == 0);
     work->sorted = malloc((n + 1) * sizeof *work->sorted);
     work->order = malloc((n + 1) * sizeof *work->order);
     HX_NEED(work->sorted && work->order);
@@ -120,7 +121,7 @@ static hx_error *find_holders(struct work *work, const struct hx_hold_options *o
     for (hx_obj i = 0; i < n; i++)
         holders->of[i] =
             snapshot->graph.round[i]
-                ? work->holder_of_root[work->sorted[(uint32_t)near[i]] - snapshot->roots.v]
+                ? work->holder_of_root[work->sorted[hx_nearness_order(near[i])] - snapshot->roots.v]
                 : HX_HOLDER_LOST;
     struct hx_contest_work contests = {.snapshot = snapshot,
                                        .rounds = &work->rounds,

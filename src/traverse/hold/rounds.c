@@ -18,11 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNREACHED UINT64_MAX
-#define CHUNK     2048  /* objects of a level that a worker claims at once */
-#define BROAD     32768 /* a level of so many objects is worth several workers */
-#define LOOK      16384 /* objects of narrow levels between two looks whether to stop */
-#define BLOCK     65536 /* objects that a worker looks through at once */
+#define CHUNK 1024  /* objects of a level that a worker claims at once */
+#define BROAD 8192  /* a level of so many objects is worth several workers */
+#define LOOK  16384 /* objects of narrow levels between two looks whether to stop */
+#define BLOCK 65536 /* objects that a worker looks through at once */
+#define FEW   32768 /* below this a second thread costs more than it brings */
 
 void hx_edge_rounds_init(const struct hx_hold_options *options, enum hx_interior interior,
                          struct hx_edge_rounds *ret)
@@ -99,34 +99,41 @@ struct spread {
     bool open;            /* all structures are, for those that were turned away */
     hx_obj *level_object; /* of the level in hand */
     size_t n_level;
-    struct hx_big near_mem, level_object_mem, holder_1_mem;
+    uint64_t level;
+    uint64_t *waits; /* bit for each object with words that were left to a later round */
+    struct hx_big near_mem, level_object_mem, holder_1_mem, waits_mem;
     uint64_t reached;
     unsigned later;
     struct found found[HX_THREADS_MAX];
     atomic_size_t claimed;
 };
 
-/* True for whoever reaches it first. What an earlier round has reached stays as it is. */
-static inline bool come_nearer(struct spread *spread, hx_obj object, uint64_t near)
+static inline unsigned turn_of(const struct spread *spread)
 {
-    uint64_t now = __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED);
-    if (near < now && now != UNREACHED &&
-        __atomic_load_n(&spread->graph->round[object], __ATOMIC_RELAXED))
-        return false;
+    return 2 * spread->round + spread->open;
+}
+
+/* True for whoever reaches it first. What an earlier turn has reached stays as it is. */
+static inline bool come_nearer(struct spread *spread, hx_obj object, hx_nearness near)
+{
+    hx_nearness now = __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED);
     while (near < now)
         if (__atomic_compare_exchange_n(&spread->near[object], &now, near, true, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED))
-            return now == UNREACHED;
+            return now == HX_UNREACHED;
     return false;
 }
 
-/* Is the object part of a structure that another root has? */
+static inline bool is_linked(const struct spread *spread, hx_obj object)
+{
+    return spread->structures && !spread->open && hx_bit(spread->structures->linked, object);
+}
+
+/* Is the object, which is linked, part of a structure that another root has? */
 static inline bool is_anothers(const struct spread *spread, hx_obj object, hx_nearness near)
 {
-    if (!spread->structures || spread->open)
-        return false;
     uint32_t holder_1 = spread->holder_1[spread->structures->of[object]];
-    return holder_1 && holder_1 != (uint32_t)near + 1;
+    return holder_1 && holder_1 != hx_nearness_order(near) + 1;
 }
 
 /* --- a level ------------------------------------------------------------------------------ */
@@ -134,12 +141,29 @@ static inline bool is_anothers(const struct spread *spread, hx_obj object, hx_ne
 static inline void step_to(struct spread *spread, struct found *found, hx_obj object,
                            hx_nearness near)
 {
-    if (is_anothers(spread, object, near)) {
-        if (!spread->graph->round[object])
-            found->failed |= !hx_vec_push(&found->away, ((struct start){near, object}));
-    } else if (come_nearer(spread, object, near)) {
+    if (near >= __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED))
+        return;
+    if (is_linked(spread, object) && is_anothers(spread, object, near))
+        found->failed |= !hx_vec_push(&found->away, ((struct start){near, object}));
+    else if (come_nearer(spread, object, near))
         found->failed |= !hx_vec_push(&found->next, object);
-    }
+}
+
+static void set_bit(uint64_t *bits, hx_obj i)
+{
+    uint64_t bit = UINT64_C(1) << i % 64;
+    if (!(__atomic_load_n(&bits[i / 64], __ATOMIC_RELAXED) & bit))
+        __atomic_fetch_or(&bits[i / 64], bit, __ATOMIC_RELAXED);
+}
+
+static inline void look_ahead(const struct spread *spread, size_t i, size_t end)
+{
+    const struct hx_graph *graph = spread->graph;
+    const hx_obj *object = spread->level_object;
+    const hx_obj *of = spread->structures ? spread->structures->of : NULL;
+    hx_look_ahead(graph, object, i, end, spread->near, sizeof *spread->near, of, sizeof *of);
+    if (i + HX_AHEAD_EDGES < end)
+        __builtin_prefetch(&graph->evidence[graph->fwd[object[i + HX_AHEAD_EDGES]]]);
 }
 
 static void spread_objects(struct spread *spread, struct found *found, size_t from, size_t to)
@@ -147,20 +171,19 @@ static void spread_objects(struct spread *spread, struct found *found, size_t fr
     const struct hx_graph *graph = spread->graph;
     for (size_t i = from; i < to; i++) {
         hx_obj object = spread->level_object[i];
-        hx_look_ahead(graph, spread->level_object, i, to, spread->near, sizeof *spread->near, NULL,
-                      0);
-        if (i + HX_AHEAD_EDGES < to)
-            __builtin_prefetch(
-                &graph->evidence[graph->fwd[spread->level_object[i + HX_AHEAD_EDGES]]]);
-        uint64_t near =
-            __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED) + (UINT64_C(1) << 32);
-        __atomic_store_n(&graph->round[object], (uint8_t)spread->round, __ATOMIC_RELAXED);
-        for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
+        look_ahead(spread, i, to);
+        hx_nearness near = __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED);
+        if (hx_nearness_distance(near) != spread->level) /* it was turned away */
+            continue;
+        near = hx_nearness_next(near, turn_of(spread));
+        for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
             unsigned round = spread->rounds.of[graph->evidence[e]];
-            if (round > spread->round)
+            if (round > spread->round) {
                 found->later |= 1u << round;
-            else if (round)
+                set_bit(spread->waits, object);
+            } else if (round) {
                 step_to(spread, found, hx_edge_target(graph->edge[e]), near);
+            }
         }
     }
 }
@@ -205,31 +228,34 @@ static void give_structures(struct spread *spread)
     spread->coming.n = 0;
 }
 
+static hx_error *turn_away(struct spread *spread, hx_obj object)
+{
+    struct start start = {spread->near[object], object};
+    if (!is_anothers(spread, object, start.near))
+        return NULL;
+    spread->near[object] = HX_UNREACHED;
+    HX_NEED(hx_vec_push(&spread->found[0].away, start));
+    return NULL;
+}
+
 /* Before the steps of a level: who comes to a structure that nobody has gets all of it. */
 static hx_error *enter_structures(struct spread *spread)
 {
-    size_t kept = 0;
     if (!spread->structures || spread->open)
         return NULL;
     for (size_t i = 0; i < spread->n_level; i++) {
-        hx_obj object = spread->level_object[i], structure = spread->structures->of[object];
-        if (spread->holder_1[structure] || hx_bit(spread->structures->tail, object))
+        hx_obj object = spread->level_object[i];
+        if (!is_linked(spread, object) || hx_bit(spread->structures->tail, object))
             continue;
-        struct coming coming = {structure, (uint32_t)spread->near[object]};
-        HX_NEED(hx_vec_push(&spread->coming, coming));
+        hx_obj structure = spread->structures->of[object];
+        struct coming coming = {structure, hx_nearness_order(spread->near[object])};
+        if (!spread->holder_1[structure])
+            HX_NEED(hx_vec_push(&spread->coming, coming));
     }
     give_structures(spread);
-    for (size_t i = 0; i < spread->n_level; i++) {
-        hx_obj object = spread->level_object[i];
-        hx_nearness near = spread->near[object];
-        if (!is_anothers(spread, object, near)) {
-            spread->level_object[kept++] = object;
-            continue;
-        }
-        spread->near[object] = UNREACHED;
-        HX_NEED(hx_vec_push(&spread->found[0].away, ((struct start){near, object})));
-    }
-    spread->n_level = kept;
+    for (size_t i = 0; i < spread->n_level; i++)
+        if (is_linked(spread, spread->level_object[i]))
+            HX_TRY(turn_away(spread, spread->level_object[i]));
     return NULL;
 }
 
@@ -261,12 +287,18 @@ static hx_error *spread_level(struct spread *spread)
     return hx_progress_cancelled(spread->progress) ? hx_error_cancelled("holders") : NULL;
 }
 
+static void each_block(struct spread *spread, void (*work)(void *context, unsigned i))
+{
+    atomic_store(&spread->claimed, 0);
+    hx_parallel(spread->graph->n < FEW ? 1 : spread->threads, work, spread);
+}
+
 /* --- a round ------------------------------------------------------------------------------ */
 
 static void start_at(const struct spread *spread, struct found *found, hx_obj object,
                      hx_nearness near)
 {
-    if (!spread->graph->round[object])
+    if (spread->near[object] == HX_UNREACHED)
         found->failed |= !hx_vec_push(&found->starts, ((struct start){near, object}));
 }
 
@@ -280,27 +312,33 @@ static void start_from_roots(struct spread *spread)
             continue;
         uint64_t order = spread->order ? spread->order[edge->root] : 0;
         if (round == spread->round)
-            start_at(spread, &spread->found[0], edge->target, UINT64_C(1) << 32 | order);
+            start_at(spread, &spread->found[0], edge->target,
+                     hx_nearness_make(turn_of(spread), 1, order));
     }
 }
 
-/* What objects of earlier rounds lead to by words that are new in this one. */
+/* What an object of an earlier round leads to by words that are new in this one. */
+static void start_from_object(const struct spread *spread, struct found *found, size_t object)
+{
+    const struct hx_graph *graph = spread->graph;
+    hx_nearness near = hx_nearness_next(spread->near[object], turn_of(spread));
+    for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++)
+        if (spread->rounds.of[graph->evidence[e]] == spread->round)
+            start_at(spread, found, hx_edge_target(graph->edge[e]), near);
+}
+
 static void start_from_objects(void *context, unsigned i)
 {
     struct spread *spread = context;
-    const struct hx_graph *graph = spread->graph;
+    const size_t n = spread->graph->n;
     size_t from;
-    while ((from = atomic_fetch_add(&spread->claimed, BLOCK)) < graph->n &&
+    while ((from = atomic_fetch_add(&spread->claimed, BLOCK)) < n &&
            !hx_progress_cancelled(spread->progress)) {
-        size_t to = graph->n - from < BLOCK ? graph->n : from + BLOCK;
-        for (size_t k = from; k < to; k++) {
-            if (!graph->round[k]) /* reached before this round */
-                continue;
-            uint64_t near = spread->near[k] + (UINT64_C(1) << 32);
-            for (hx_eidx e = graph->fwd[k]; e < graph->fwd[k + 1]; e++)
-                if (spread->rounds.of[graph->evidence[e]] == spread->round)
-                    start_at(spread, &spread->found[i], hx_edge_target(graph->edge[e]), near);
-        }
+        size_t to = n - from < BLOCK ? n : from + BLOCK;
+        for (size_t word = from / 64; word * 64 < to; word++)
+            for (uint64_t bits = spread->waits[word]; bits; bits &= bits - 1)
+                start_from_object(spread, &spread->found[i],
+                                  word * 64 + (size_t)__builtin_ctzll(bits));
     }
 }
 
@@ -331,11 +369,10 @@ static hx_error *gather_starts(struct spread *spread)
 static hx_error *spread_starts(struct spread *spread)
 {
     const struct start *start = spread->found[0].starts.v, *end = start + spread->found[0].starts.n;
-    uint64_t level = 0;
     spread->n_level = 0;
     while (start < end || spread->n_level) {
-        level = spread->n_level ? level + 1 : start->near >> 32;
-        for (; start < end && start->near >> 32 <= level; start++)
+        spread->level = spread->n_level ? spread->level + 1 : hx_nearness_distance(start->near);
+        for (; start < end && hx_nearness_distance(start->near) <= spread->level; start++)
             if (come_nearer(spread, start->object, start->near))
                 spread->level_object[spread->n_level++] = start->object;
         HX_TRY(spread_level(spread));
@@ -351,9 +388,12 @@ static hx_error *spread_away(struct spread *spread)
     spread->open = true;
     for (unsigned i = 0; i < spread->threads; i++) {
         struct found *found = &spread->found[i];
-        for (size_t k = 0; k < found->away.n; k++)
-            if (!spread->graph->round[found->away.v[k].object])
-                HX_NEED(hx_vec_push(&all->starts, found->away.v[k]));
+        for (size_t k = 0; k < found->away.n; k++) {
+            struct start start = found->away.v[k];
+            start.near |= hx_nearness_make(1, 0, 0);
+            if (spread->near[start.object] == HX_UNREACHED)
+                HX_NEED(hx_vec_push(&all->starts, start));
+        }
         found->away.n = 0;
     }
     HX_TRY(gather_starts(spread));
@@ -368,14 +408,37 @@ static hx_error *spread_round(struct spread *spread)
     for (unsigned i = 0; i < spread->threads; i++)
         spread->later |= spread->found[i].later;
     if (spread->later >> spread->round & 1) {
-        atomic_store(&spread->claimed, 0);
-        hx_parallel(spread->graph->n < BROAD ? 1 : spread->threads, start_from_objects, spread);
+        each_block(spread, start_from_objects);
         if (hx_progress_cancelled(spread->progress))
             return hx_error_cancelled("holders");
     }
     HX_TRY(gather_starts(spread));
     HX_TRY(spread_starts(spread));
     return spread_away(spread);
+}
+
+static void begin_blocks(void *context, unsigned i)
+{
+    (void)i;
+    struct spread *spread = context;
+    const size_t n = spread->graph->n;
+    size_t from;
+    while ((from = atomic_fetch_add(&spread->claimed, BLOCK)) < n)
+        memset(spread->near + from, 0xff,
+               (n - from < BLOCK ? n - from : BLOCK) * sizeof *spread->near);
+}
+
+static void end_blocks(void *context, unsigned i)
+{
+    (void)i;
+    struct spread *spread = context;
+    const size_t n = spread->graph->n;
+    size_t from;
+    while ((from = atomic_fetch_add(&spread->claimed, BLOCK)) < n)
+        for (size_t k = from; k < n && k < from + BLOCK; k++)
+            spread->graph->round[k] = spread->near[k] == HX_UNREACHED
+                                          ? 0
+                                          : (uint8_t)(hx_nearness_turn(spread->near[k]) / 2);
 }
 
 static hx_error *spread_all(struct spread *spread)
@@ -385,14 +448,15 @@ static hx_error *spread_all(struct spread *spread)
         return NULL;
     if (!spread->graph->round)
         HX_TRY(hx_big_array(spread->graph->round, n));
-    memset(spread->graph->round, 0, n);
     HX_TRY(hx_big_array(spread->near, n));
     HX_TRY(hx_big_array(spread->level_object, (size_t)n + 1));
+    HX_TRY(hx_big_array(spread->waits, (size_t)n / 64 + 1));
     if (spread->structures)
         HX_TRY(hx_big_array(spread->holder_1, n));
-    memset(spread->near, 0xff, (size_t)n * sizeof *spread->near);
+    each_block(spread, begin_blocks);
     for (spread->round = 1; spread->round <= HX_ROUNDS; spread->round++)
         HX_TRY(spread_round(spread));
+    each_block(spread, end_blocks);
     return NULL;
 }
 
@@ -410,7 +474,7 @@ hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_o
     spread->graph = &snapshot->graph;
     spread->progress = progress;
     spread->order = order;
-    spread->structures = structures;
+    spread->structures = structures && structures->linked ? structures : NULL;
     spread->named = named;
     spread->threads = hx_threads(threads);
     hx_edge_rounds_init(options, snapshot->interior, &spread->rounds);
@@ -423,6 +487,7 @@ hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_o
     }
     hx_vec_free(&spread->coming);
     hx_big_free(&spread->holder_1_mem);
+    hx_big_free(&spread->waits_mem);
     hx_big_free(&spread->level_object_mem);
     if (err || !ret_nearness)
         hx_big_free(&spread->near_mem);
@@ -475,7 +540,7 @@ static void choose_edges(struct choice *choice, unsigned threads)
     struct hx_snapshot *snapshot = choice->snapshot;
     if (!snapshot->graph.evidence)
         return;
-    hx_parallel(snapshot->graph.n < BROAD ? 1 : hx_threads(threads), choose_edges_worker, choice);
+    hx_parallel(snapshot->graph.n < FEW ? 1 : hx_threads(threads), choose_edges_worker, choice);
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         bool is_named = choice->rounds.named && hx_bit(choice->rounds.named, edge->root);

@@ -27,13 +27,44 @@ void hx_edge_rounds_init(const struct hx_hold_options *options, enum hx_interior
 unsigned hx_root_edge_round(const struct hx_snapshot *snapshot, const struct hx_root_edge *edge,
                             const struct hx_edge_rounds *rounds);
 
-/* How far away an object is, and whose it is: distance in the high half, the order of the root in
- * the low one; UINT64_MAX: not reached. The smallest wins. */
+/* How far away an object is, and whose it is: from the highest bit on the turn, the distance and
+ * the order of the root; HX_UNREACHED: not reached. The smallest wins. A round has two turns, 2 *
+ * round and one more: in the second those objects are reached that are turned away from structures
+ * in the first. */
 typedef uint64_t hx_nearness;
+#define HX_UNREACHED UINT64_MAX
+enum { HX_ORDER_BITS = 28, HX_DISTANCE_BITS = 32 };
+
+static inline hx_nearness hx_nearness_make(uint64_t turn, uint64_t distance, uint64_t order)
+{
+    return (turn << HX_DISTANCE_BITS | distance) << HX_ORDER_BITS | order;
+}
+
+/* One step on, in this turn. */
+static inline hx_nearness hx_nearness_next(hx_nearness from, uint64_t turn)
+{
+    const hx_nearness step = UINT64_C(1) << HX_ORDER_BITS, turns = hx_nearness_make(1, 0, 0);
+    return (from + step) % turns + turn * turns;
+}
+
+static inline uint64_t hx_nearness_distance(hx_nearness near)
+{
+    return near >> HX_ORDER_BITS & UINT32_MAX;
+}
+
+static inline uint32_t hx_nearness_order(hx_nearness near)
+{
+    return near & ((UINT32_C(1) << HX_ORDER_BITS) - 1);
+}
+
+static inline unsigned hx_nearness_turn(hx_nearness near)
+{
+    return (unsigned)(near >> (HX_ORDER_BITS + HX_DISTANCE_BITS));
+}
 
 /* Fills graph.round and, for each object, *ret_nearness (n of them): `order` tells the order of
- * each root. Needs edges and their evidence. `named`: edges of named roots count, in round 1 (for
- * bins); else those count that were there anyway. */
+ * each root, below 2^HX_ORDER_BITS. Needs edges and their evidence. `named`: edges of named roots
+ * count, in round 1 (for bins); else those count that were there anyway. */
 hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
                             const uint32_t *order, const struct hx_structures *structures,
                             bool named, unsigned threads, const struct hx_progress *progress,

@@ -3,13 +3,12 @@
  * root, so that the result does not depend on who comes first). */
 #include "traverse/hold/structures.h"
 
-#include "base/bits.h"
 #include "base/parallel.h"
 #include "traverse/hold/rules.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
+#define AHEAD 16    /* edges */
 #define BLOCK 65536 /* objects that a worker looks through at once */
 #define FEW   32768 /* below this a second thread costs more than it brings */
 
@@ -19,8 +18,9 @@ struct finder {
     struct hx_structures *structures;
     uint8_t *in; /* one-way links into an object: 0, 1, or several */
     struct hx_big in_mem;
-    void (*look)(struct finder *finder, hx_obj source, hx_obj target, enum hx_rule rule);
+    void (*look)(struct finder *finder, size_t from, size_t to);
     atomic_size_t claimed;
+    atomic_uint rules; /* bit for each that was met */
 };
 
 static hx_obj find_first(hx_obj *of, hx_obj object)
@@ -51,48 +51,96 @@ static void join(hx_obj *of, hx_obj a, hx_obj b)
     }
 }
 
-static void count_link(struct finder *finder, hx_obj source, hx_obj target, enum hx_rule rule)
+static bool is_link(unsigned rule)
 {
-    if (rule == HX_RULE_link)
-        join(finder->structures->of, source, target);
-    else if (__atomic_load_n(&finder->in[target], __ATOMIC_RELAXED) < 2)
-        __atomic_fetch_add(&finder->in[target], 1, __ATOMIC_RELAXED);
+    return rule == HX_RULE_link || rule == HX_RULE_chain;
 }
 
-static void join_chain(struct finder *finder, hx_obj source, hx_obj target, enum hx_rule rule)
+/* Each object by itself; is there a link at all? */
+static void begin(struct finder *finder, size_t from, size_t to)
 {
-    if (rule != HX_RULE_chain || finder->in[target] != 1)
-        return;
-    __atomic_fetch_or(&finder->structures->tail[target / 64], UINT64_C(1) << target % 64,
-                      __ATOMIC_RELAXED);
-    join(finder->structures->of, source, target);
-}
-
-static void look_at_links(void *context, unsigned i)
-{
-    (void)i;
-    struct finder *finder = context;
     const struct hx_graph *graph = finder->graph;
-    size_t from;
-    while ((from = atomic_fetch_add(&finder->claimed, BLOCK)) < graph->n &&
-           !hx_progress_cancelled(finder->progress)) {
-        size_t to = graph->n - from < BLOCK ? graph->n : from + BLOCK;
-        for (size_t k = from; k < to; k++)
-            for (hx_eidx e = graph->fwd[k]; e < graph->fwd[k + 1]; e++) {
-                enum hx_rule rule = HX_EVIDENCE_RULE(graph->evidence[e]);
-                if ((rule == HX_RULE_link || rule == HX_RULE_chain) &&
-                    hx_edge_target(graph->edge[e]) != k)
-                    finder->look(finder, (hx_obj)k, hx_edge_target(graph->edge[e]), rule);
-            }
+    unsigned rules = 0;
+    for (hx_eidx e = graph->fwd[from]; e < graph->fwd[to]; e++) {
+        unsigned rule = HX_EVIDENCE_RULE(graph->evidence[e]);
+        rules |= (unsigned)is_link(rule) << (rule & 31);
+    }
+    atomic_fetch_or(&finder->rules, rules);
+    for (size_t i = from; i < to; i++)
+        finder->structures->of[i] = (hx_obj)i;
+}
+
+static void join_links(struct finder *finder, size_t from, size_t to)
+{
+    const struct hx_graph *graph = finder->graph;
+    hx_obj *of = finder->structures->of;
+    const hx_eidx end = graph->fwd[to];
+    for (size_t i = from; i < to; i++)
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
+            unsigned rule = HX_EVIDENCE_RULE(graph->evidence[e]);
+            hx_obj target = hx_edge_target(graph->edge[e]);
+            if (e + AHEAD < end)
+                __builtin_prefetch(&of[hx_edge_target(graph->edge[e + AHEAD])]);
+            if (!is_link(rule) || target == i)
+                continue;
+            if (rule == HX_RULE_link)
+                join(of, (hx_obj)i, target);
+            else if (__atomic_load_n(&finder->in[target], __ATOMIC_RELAXED) < 2)
+                __atomic_fetch_add(&finder->in[target], 1, __ATOMIC_RELAXED);
+        }
+}
+
+static void set_bit(uint64_t *bits, hx_obj i)
+{
+    uint64_t bit = UINT64_C(1) << i % 64;
+    if (!(__atomic_load_n(&bits[i / 64], __ATOMIC_RELAXED) & bit))
+        __atomic_fetch_or(&bits[i / 64], bit, __ATOMIC_RELAXED);
+}
+
+static void join_chains(struct finder *finder, size_t from, size_t to)
+{
+    const struct hx_graph *graph = finder->graph;
+    for (size_t i = from; i < to; i++)
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
+            hx_obj target = hx_edge_target(graph->edge[e]);
+            if (HX_EVIDENCE_RULE(graph->evidence[e]) != HX_RULE_chain || target == i ||
+                finder->in[target] != 1)
+                continue;
+            set_bit(finder->structures->tail, target);
+            join(finder->structures->of, (hx_obj)i, target);
+        }
+}
+
+static void settle(struct finder *finder, size_t from, size_t to)
+{
+    struct hx_structures *structures = finder->structures;
+    for (size_t i = from; i < to; i++) {
+        hx_obj first = find_first(structures->of, (hx_obj)i);
+        if (first == i)
+            continue;
+        __atomic_store_n(&structures->of[i], first, __ATOMIC_RELAXED);
+        set_bit(structures->linked, (hx_obj)i);
+        set_bit(structures->linked, first);
     }
 }
 
-static hx_error *each_link(struct finder *finder, unsigned threads,
-                           void (*look)(struct finder *, hx_obj, hx_obj, enum hx_rule))
+static void worker(void *context, unsigned i)
+{
+    (void)i;
+    struct finder *finder = context;
+    const hx_obj n = finder->graph->n;
+    size_t from;
+    while ((from = atomic_fetch_add(&finder->claimed, BLOCK)) < n &&
+           !hx_progress_cancelled(finder->progress))
+        finder->look(finder, from, n - from < BLOCK ? n : from + BLOCK);
+}
+
+static hx_error *each_block(struct finder *finder, unsigned threads,
+                            void (*look)(struct finder *, size_t from, size_t to))
 {
     finder->look = look;
     atomic_store(&finder->claimed, 0);
-    hx_parallel(finder->graph->n < FEW ? 1 : hx_threads(threads), look_at_links, finder);
+    hx_parallel(finder->graph->n < FEW ? 1 : hx_threads(threads), worker, finder);
     return hx_progress_cancelled(finder->progress) ? hx_error_cancelled("holders") : NULL;
 }
 
@@ -101,15 +149,16 @@ static hx_error *find_structures(struct finder *finder, unsigned threads)
     const hx_obj n = finder->graph->n;
     struct hx_structures *structures = finder->structures;
     HX_TRY(hx_big_array(structures->of, n));
+    HX_TRY(each_block(finder, threads, begin));
+    if (!finder->rules)
+        return NULL;
+    HX_TRY(hx_big_array(structures->linked, (size_t)n / 64 + 1));
     HX_TRY(hx_big_array(structures->tail, (size_t)n / 64 + 1));
     HX_TRY(hx_big_array(finder->in, n));
-    for (hx_obj i = 0; i < n; i++)
-        structures->of[i] = i;
-    HX_TRY(each_link(finder, threads, count_link));
-    HX_TRY(each_link(finder, threads, join_chain));
-    for (hx_obj i = 0; i < n; i++)
-        structures->of[i] = find_first(structures->of, i);
-    return NULL;
+    HX_TRY(each_block(finder, threads, join_links));
+    if (finder->rules >> HX_RULE_chain & 1)
+        HX_TRY(each_block(finder, threads, join_chains));
+    return each_block(finder, threads, settle);
 }
 
 hx_error *hx_structures_find(const struct hx_graph *graph, unsigned threads,
@@ -128,6 +177,7 @@ hx_error *hx_structures_find(const struct hx_graph *graph, unsigned threads,
 
 void hx_structures_deinit(struct hx_structures *structures)
 {
+    hx_big_free(&structures->linked_mem);
     hx_big_free(&structures->of_mem);
     hx_big_free(&structures->tail_mem);
     *structures = (struct hx_structures){0};

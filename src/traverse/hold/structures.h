@@ -14,10 +14,11 @@
 
 /* Invariant: a number is that of some object of the structure. */
 struct hx_structures {
-    hx_obj *of;     /* for each object: the number of its structure; itself: it is alone */
-    uint64_t *tail; /* bit for each object: another one leads to it one way, so that coming to it is
-                       coming to the middle */
-    struct hx_big of_mem, tail_mem;
+    uint64_t *linked; /* bit for each object: it is part of a structure; NULL: there are none */
+    hx_obj *of;       /* the number of its structure */
+    uint64_t *tail;   /* bit for each object: another one leads to it one way, so that coming to it
+                         is coming to the middle */
+    struct hx_big linked_mem, of_mem, tail_mem;
 };
 
 /* By the rules `link` and `chain` in graph.evidence. */
