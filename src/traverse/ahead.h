@@ -2,13 +2,15 @@
 #ifndef HX_TRAVERSE_AHEAD_H
 #define HX_TRAVERSE_AHEAD_H
 
+#include "base/prefetch.h"
+
 #include "model/graph.h"
 
 enum { HX_AHEAD_RANGE = 24, HX_AHEAD_EDGES = 16, HX_AHEAD_TARGETS = 8, HX_AHEAD_FEW = 8 };
 
 /* Before list[i] of n is looked at: its edges will be, and what two arrays say of their targets (of
  * elements of `size` bytes; NULL: none). */
-static inline void hx_look_ahead(const struct hx_graph *graph, const hx_obj *list, size_t i,
+HX_PREFETCHES void hx_look_ahead(const struct hx_graph *graph, const hx_obj *list, size_t i,
                                  size_t n, const void *of, size_t size, const void *also,
                                  size_t also_size)
 {

@@ -1,6 +1,8 @@
 /* components.c - strongly connected components: what is in no cycle, then the rest. */
 #include "traverse/components.h"
 
+#include "base/prefetch.h"
+
 #include "traverse/subgraph.h"
 
 #define CHECK_MASK 0x3fff /* every so many objects + 1 */
@@ -84,7 +86,7 @@ static void count_sources(const struct search *search)
     }
 }
 
-static inline void prefetch_object(const struct search *search, hx_obj k, hx_obj waiting)
+HX_PREFETCHES void prefetch_object(const struct search *search, hx_obj k, hx_obj waiting)
 {
     const struct hx_graph *graph = search->graph;
     const hx_obj *order = search->order + k;
@@ -139,7 +141,7 @@ static bool peel_acyclic(struct search *search)
 
 /* --- the rest --------------------------------------------------------------------- */
 
-static inline void prefetch_targets(const struct descent *descent, hx_eidx from, hx_eidx to)
+HX_PREFETCHES void prefetch_targets(const struct descent *descent, hx_eidx from, hx_eidx to)
 {
     const struct hx_graph *graph = descent->graph;
     for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++) {

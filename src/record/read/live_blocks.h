@@ -12,6 +12,7 @@
 #define HX_RECORD_READ_LIVE_BLOCKS_H
 
 #include "base/index.h"
+#include "base/prefetch.h"
 #include "base/vec.h"
 
 #include <stddef.h>
@@ -118,7 +119,7 @@ static inline uint64_t hx_live_tag(uint64_t hash)
     return 0x80 | (hash >> 32 & 0x7f);
 }
 
-static inline void hx_live_prefetch(const struct hx_live *live, uint64_t hash)
+HX_PREFETCHES void hx_live_prefetch(const struct hx_live *live, uint64_t hash)
 {
     const struct hx_live_shard *shard = &live->shard[hash >> 61];
     uintptr_t group = (uintptr_t)shard->group + hx_live_home(shard, hash) * sizeof *shard->group;

@@ -1,6 +1,7 @@
 /* dominators.c - dominators of all objects in scope, and sums over their tree. */
 #include "traverse/dominate/dominators.h"
 
+#include "base/prefetch.h"
 #include "traverse/dominate/immediate.h"
 
 #include <stdlib.h>
@@ -40,7 +41,8 @@ static hx_error *make_columns(const struct run *run, struct hx_dominators *ret)
     return NULL;
 }
 
-static void prefetch_figures(const struct run *run, const struct hx_dominators *ret, hx_node w)
+HX_PREFETCHES void prefetch_figures(const struct run *run, const struct hx_dominators *ret,
+                                    hx_node w)
 {
     const struct hx_spanning *tree = &run->tree;
     if (w <= 2 * AHEAD || hx_spanning_is_root(tree, w - AHEAD))

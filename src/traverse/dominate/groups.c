@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/parallel.h"
+#include "base/prefetch.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -70,7 +71,7 @@ static inline void add_gain(struct pass *pass, hx_obj object, uint64_t avoid)
 }
 
 /* What the next objects of the queue will need. */
-static inline void prefetch_group_queue(const struct pass *pass)
+HX_PREFETCHES void prefetch_group_queue(const struct pass *pass)
 {
     const struct hx_graph *graph = &pass->plan->snapshot->graph;
     if (pass->waiting > 24)

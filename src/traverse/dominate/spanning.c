@@ -1,6 +1,8 @@
 /* spanning.c - the depth-first search, and the late edges sorted by target. */
 #include "traverse/dominate/spanning.h"
 
+#include "base/prefetch.h"
+
 #define CHECK_MASK 0xffff /* every so many nodes + 1 */
 #define FEW_EDGES  16     /* of an object with so few all targets are prefetched */
 #define AHEAD      32     /* edges: how far ahead scattered reads are prefetched */
@@ -31,7 +33,7 @@ static inline hx_node add_tree_node(struct search *search, hx_node vertex, hx_no
     return node;
 }
 
-static inline void prefetch_successors(const struct search *search, hx_eidx from, hx_eidx to)
+HX_PREFETCHES void prefetch_successors(const struct search *search, hx_eidx from, hx_eidx to)
 {
     const struct hx_graph *graph = search->graph;
     for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++) {

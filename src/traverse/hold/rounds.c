@@ -156,7 +156,7 @@ static void set_bit(uint64_t *bits, hx_obj i)
         __atomic_fetch_or(&bits[i / 64], bit, __ATOMIC_RELAXED);
 }
 
-static inline void look_ahead(const struct spread *spread, size_t i, size_t end)
+HX_PREFETCHES void look_ahead(const struct spread *spread, size_t i, size_t end)
 {
     const struct hx_graph *graph = spread->graph;
     const hx_obj *object = spread->level_object;

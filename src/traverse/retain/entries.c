@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/pairs.h"
+#include "base/prefetch.h"
 
 #include <stdlib.h>
 
@@ -208,7 +209,7 @@ static hx_error *count_leads_of(struct work *work, hx_obj object, uint32_t group
     return NULL;
 }
 
-static inline void prefetch(const struct work *work, hx_obj object)
+HX_PREFETCHES void prefetch(const struct work *work, hx_obj object)
 {
     const struct hx_graph *graph = &work->snapshot->graph;
     hx_eidx e = graph->fwd[object], end = graph->fwd[(size_t)object + 1];

@@ -3,6 +3,7 @@
 
 #include "base/bits.h"
 #include "base/parallel.h"
+#include "base/prefetch.h"
 #include "base/vec.h"
 
 #include <stdatomic.h>
@@ -69,7 +70,7 @@ static bool steal_any(struct team *team, unsigned self, struct chunk *ret)
     return false;
 }
 
-static inline void prefetch_flood_queue(const struct hx_flood *flood, const hx_obj *next,
+HX_PREFETCHES void prefetch_flood_queue(const struct hx_flood *flood, const hx_obj *next,
                                         size_t waiting)
 {
     const struct hx_graph *graph = flood->graph;

@@ -13,6 +13,7 @@
 
 #include "base/bits.h"
 #include "base/parallel.h"
+#include "base/prefetch.h"
 #include "traverse/components.h"
 #include "traverse/retain/flood.h"
 #include "traverse/retain/set_union.h"
@@ -142,7 +143,7 @@ static hx_error *flood_from_seeds(struct flow *flow)
 }
 
 /* Fetches what will be needed when the walk has come to the objects behind in the queue. */
-static inline void prefetch_flow_queue(const struct flow *flow)
+HX_PREFETCHES void prefetch_flow_queue(const struct flow *flow)
 {
     const struct hx_graph *graph = flow->graph;
     const hx_obj *next = flow->queue + flow->head;
@@ -300,7 +301,7 @@ static hx_error *contribute_settled(struct flow *flow)
     return err;
 }
 
-static inline void fetch_components_ahead(const struct flow *flow, hx_obj k)
+HX_PREFETCHES void fetch_components_ahead(const struct flow *flow, hx_obj k)
 {
     const struct hx_graph *graph = &flow->subgraph.graph;
     const hx_obj *order = flow->components.order, left = flow->components.n_objects - k;
