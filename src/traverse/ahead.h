@@ -3,7 +3,6 @@
 #define HX_TRAVERSE_AHEAD_H
 
 #include "base/prefetch.h"
-
 #include "model/graph.h"
 
 enum { HX_AHEAD_RANGE = 24, HX_AHEAD_EDGES = 16, HX_AHEAD_TARGETS = 8, HX_AHEAD_FEW = 8 };

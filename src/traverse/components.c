@@ -2,7 +2,6 @@
 #include "traverse/components.h"
 
 #include "base/prefetch.h"
-
 #include "traverse/subgraph.h"
 
 #define CHECK_MASK 0x3fff /* every so many objects + 1 */

@@ -32,6 +32,7 @@ enum {
 struct crossing {
     uint32_t other;
     hx_obj to;
+    uint32_t claim; /* its number in contests.claim */
 };
 typedef HX_VEC(struct crossing) crossings;
 
@@ -49,14 +50,20 @@ struct into {
     int32_t votes; /* for that one (Boyer and Moore) */
 };
 
+/* What a holder leads to of another one's blocks of a shape. */
+struct claim {
+    uint32_t edges; /* UINT32_MAX: or more */
+    uint32_t held;  /* number of those blocks, HX_NO_PAIR: too few edges */
+};
+
 struct contests {
     struct hx_contest_work *work;
     const struct hx_graph *graph;
     unsigned threads;
-    struct part *part;        /* of each thread: their order is that of the objects */
-    struct hx_pairs crossing; /* how many edges from another holder into blocks of a holder and a
-                                 shape */
-    struct hx_pairs held;     /* number of a holder and a shape that many edges lead to, */
+    struct part *part;      /* of each thread: their order is that of the objects */
+    struct hx_pairs claims; /* number of a claim, by both holders and the shape */
+    HX_VEC(struct claim) claim;
+    struct hx_pairs held; /* number of a holder and a shape that many edges lead to, */
     uint32_t n_held;
     uint64_t *holders; /* and bit for each such holder */
     struct into *into; /* for each object */
@@ -74,11 +81,6 @@ static uint32_t shape_of(const struct hx_graph *graph, hx_obj object)
 static uint64_t held_key(const struct contests *contests, hx_obj object)
 {
     return hx_pair_key(contests->work->holders->of[object], shape_of(contests->graph, object));
-}
-
-static uint64_t crossing_key(const struct contests *contests, const struct crossing *crossing)
-{
-    return hx_mix(crossing->other, held_key(contests, crossing->to));
 }
 
 static inline bool edge_is_chosen(const struct contests *contests, hx_obj from, hx_eidx e)
@@ -123,7 +125,7 @@ static void find_crossings(void *context, unsigned i)
         if ((k & CHECK_MASK) == 0 && hx_progress_cancelled(contests->work->progress))
             return;
         for (hx_eidx e = graph->fwd[k]; e < graph->fwd[(size_t)k + 1]; e++) {
-            struct crossing crossing = {of[k], hx_edge_target(graph->edge[e])};
+            struct crossing crossing = {of[k], hx_edge_target(graph->edge[e]), 0};
             if (e + AHEAD < end)
                 __builtin_prefetch(&of[hx_edge_target(graph->edge[e + AHEAD])]);
             if (!of[k] || !of[crossing.to])
@@ -138,37 +140,35 @@ static void find_crossings(void *context, unsigned i)
     }
 }
 
-static hx_error *count_crossings(struct contests *contests)
+static hx_error *count_crossing(struct contests *contests, struct crossing *crossing)
 {
-    for (unsigned i = 0; i < contests->threads; i++)
-        for (size_t k = 0; k < contests->part[i].edges.n; k++) {
-            uint64_t key = crossing_key(contests, &contests->part[i].edges.v[k]);
-            uint32_t *count;
-            HX_TRY(hx_pairs_at(&contests->crossing, key, &count));
-            if (*count == HX_NO_PAIR)
-                *count = 1;
-            else if (*count < HX_NO_PAIR - 1)
-                ++*count;
-        }
+    uint64_t key = hx_mix(crossing->other, held_key(contests, crossing->to));
+    uint32_t *number;
+    HX_TRY(hx_pairs_at(&contests->claims, key, &number));
+    if (*number == HX_NO_PAIR) {
+        *number = (uint32_t)contests->claim.n;
+        HX_NEED(hx_vec_push(&contests->claim, ((struct claim){0, HX_NO_PAIR})));
+    }
+    crossing->claim = *number;
+    struct claim *claim = &contests->claim.v[*number];
+    claim->edges += claim->edges < UINT32_MAX;
+    if (claim->edges != FEW_PLACES)
+        return NULL;
+    HX_TRY(hx_pairs_at(&contests->held, held_key(contests, crossing->to), &number));
+    if (*number == HX_NO_PAIR)
+        *number = contests->n_held++;
+    claim->held = *number;
+    hx_bit_set(contests->holders, contests->work->holders->of[crossing->to]);
     return NULL;
 }
 
-/* Whose blocks are to be counted: those that enough edges lead to. */
-static hx_error *number_held(struct contests *contests)
+static hx_error *count_crossings(struct contests *contests)
 {
     contests->holders = calloc(contests->work->holders->n / 64 + 1, sizeof *contests->holders);
     HX_NEED(contests->holders);
     for (unsigned i = 0; i < contests->threads; i++)
-        for (size_t k = 0; k < contests->part[i].edges.n; k++) {
-            const struct crossing *crossing = &contests->part[i].edges.v[k];
-            uint32_t *number;
-            if (hx_pairs_find(&contests->crossing, crossing_key(contests, crossing)) < FEW_PLACES)
-                continue;
-            HX_TRY(hx_pairs_at(&contests->held, held_key(contests, crossing->to), &number));
-            if (*number == HX_NO_PAIR)
-                *number = contests->n_held++;
-            hx_bit_set(contests->holders, contests->work->holders->of[crossing->to]);
-        }
+        for (size_t k = 0; k < contests->part[i].edges.n; k++)
+            HX_TRY(count_crossing(contests, &contests->part[i].edges.v[k]));
     return NULL;
 }
 
@@ -192,12 +192,13 @@ static void count_held(void *context, unsigned i)
 
 static bool is_contest(const struct contests *contests, const struct crossing *crossing)
 {
-    uint32_t edges = hx_pairs_find(&contests->crossing, crossing_key(contests, crossing));
-    uint32_t number = hx_pairs_find(&contests->held, held_key(contests, crossing->to));
+    const struct claim *claim = &contests->claim.v[crossing->claim];
     uint64_t held = 0;
-    for (unsigned i = 0; number != HX_NO_PAIR && i < contests->threads; i++)
-        held += contests->part[i].held[number];
-    return edges >= FEW_PLACES && (uint64_t)edges * 100 >= held * MANY_PLACES;
+    if (claim->held == HX_NO_PAIR)
+        return false;
+    for (unsigned i = 0; i < contests->threads; i++)
+        held += contests->part[i].held[claim->held];
+    return (uint64_t)claim->edges * 100 >= held * MANY_PLACES;
 }
 
 /* --- who else ----------------------------------------------------------------------------- */
@@ -234,7 +235,6 @@ static void spread_contests(struct contests *contests)
 static hx_error *find_contested(struct contests *contests)
 {
     HX_TRY(count_crossings(contests));
-    HX_TRY(number_held(contests));
     if (!contests->n_held)
         return NULL;
     HX_TRY(each_part(contests, count_held));
@@ -385,7 +385,8 @@ hx_error *hx_contests_find(struct hx_contest_work *work)
     }
     free(contests.part);
     free(contests.holders);
-    hx_pairs_free(&contests.crossing);
+    hx_pairs_free(&contests.claims);
+    hx_vec_free(&contests.claim);
     hx_pairs_free(&contests.held);
     hx_big_free(&contests.into_mem);
     hx_big_free(&contests.tight_mem);

@@ -2,11 +2,16 @@
 #include "traverse/hold/holders.h"
 
 #include "base/cleanup.h"
+#include "base/parallel.h"
 #include "traverse/hold/contests.h"
 #include "traverse/hold/rounds.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define BLOCK 65536 /* objects that a worker looks through at once */
+#define FEW   32768 /* below this a second thread costs more than it brings */
 
 /* --- who comes first ------------------------------------------------------------------------ */
 
@@ -47,6 +52,7 @@ struct work {
     struct hx_edge_rounds rounds;
     struct hx_structures structures;
     struct hx_big near_mem;
+    atomic_size_t claimed;
     struct hx_holders *holders;
 };
 
@@ -106,6 +112,22 @@ static void sum_holders(struct work *work)
     }
 }
 
+static void name_holders(void *context, unsigned i)
+{
+    (void)i;
+    struct work *work = context;
+    const size_t n = work->snapshot->graph.n;
+    const hx_nearness *near = work->near_mem.base;
+    size_t from;
+    while ((from = atomic_fetch_add(&work->claimed, BLOCK)) < n)
+        for (size_t k = from; k < n && k < from + BLOCK; k++) {
+            const struct hx_root *root =
+                near[k] == HX_UNREACHED ? NULL : work->sorted[hx_nearness_order(near[k])];
+            work->holders->of[k] =
+                root ? work->holder_of_root[root - work->snapshot->roots.v] : HX_HOLDER_LOST;
+        }
+}
+
 static hx_error *find_holders(struct work *work, const struct hx_hold_options *options)
 {
     struct hx_snapshot *snapshot = work->snapshot;
@@ -118,11 +140,7 @@ static hx_error *find_holders(struct work *work, const struct hx_hold_options *o
                              work->threads, work->progress, &work->near_mem));
     const hx_nearness *near = work->near_mem.base;
     HX_TRY(hx_big_array(holders->of, n));
-    for (hx_obj i = 0; i < n; i++)
-        holders->of[i] =
-            snapshot->graph.round[i]
-                ? work->holder_of_root[work->sorted[hx_nearness_order(near[i])] - snapshot->roots.v]
-                : HX_HOLDER_LOST;
+    hx_parallel(n < FEW ? 1 : hx_threads(work->threads), name_holders, work);
     struct hx_contest_work contests = {.snapshot = snapshot,
                                        .rounds = &work->rounds,
                                        .near = near,

@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK 1024  /* objects of a level that a worker claims at once */
-#define BROAD 8192  /* a level of so many objects is worth several workers */
+#define CHUNK 512   /* objects of a level that a worker claims at once */
+#define BROAD 3072  /* a level of so many objects is worth several workers */
 #define LOOK  16384 /* objects of narrow levels between two looks whether to stop */
 #define BLOCK 65536 /* objects that a worker looks through at once */
 #define FEW   32768 /* below this a second thread costs more than it brings */
@@ -78,6 +78,7 @@ struct coming {
 /* What a worker found: objects of the next level, or starts. */
 struct found {
     HX_VEC(hx_obj) next;
+    HX_VEC(hx_obj) entered; /* of these, those of structures that may not be theirs who come */
     HX_VEC(struct start) starts;
     HX_VEC(struct start) away; /* turned away from a structure */
     unsigned later;            /* bit for each later round that a word was left to */
@@ -136,6 +137,13 @@ static inline bool is_anothers(const struct spread *spread, hx_obj object, hx_ne
     return holder_1 && holder_1 != hx_nearness_order(near) + 1;
 }
 
+static inline void reach(const struct spread *spread, struct found *found, hx_obj object)
+{
+    found->failed |= !hx_vec_push(&found->next, object);
+    if (is_linked(spread, object) && !spread->holder_1[spread->structures->of[object]])
+        found->failed |= !hx_vec_push(&found->entered, object);
+}
+
 /* --- a level ------------------------------------------------------------------------------ */
 
 static inline void step_to(struct spread *spread, struct found *found, hx_obj object,
@@ -146,7 +154,7 @@ static inline void step_to(struct spread *spread, struct found *found, hx_obj ob
     if (is_linked(spread, object) && is_anothers(spread, object, near))
         found->failed |= !hx_vec_push(&found->away, ((struct start){near, object}));
     else if (come_nearer(spread, object, near))
-        found->failed |= !hx_vec_push(&found->next, object);
+        reach(spread, found, object);
 }
 
 static void set_bit(uint64_t *bits, hx_obj i)
@@ -228,34 +236,25 @@ static void give_structures(struct spread *spread)
     spread->coming.n = 0;
 }
 
-static hx_error *turn_away(struct spread *spread, hx_obj object)
-{
-    struct start start = {spread->near[object], object};
-    if (!is_anothers(spread, object, start.near))
-        return NULL;
-    spread->near[object] = HX_UNREACHED;
-    HX_NEED(hx_vec_push(&spread->found[0].away, start));
-    return NULL;
-}
-
 /* Before the steps of a level: who comes to a structure that nobody has gets all of it. */
 static hx_error *enter_structures(struct spread *spread)
 {
-    if (!spread->structures || spread->open)
-        return NULL;
-    for (size_t i = 0; i < spread->n_level; i++) {
-        hx_obj object = spread->level_object[i];
-        if (!is_linked(spread, object) || hx_bit(spread->structures->tail, object))
-            continue;
-        hx_obj structure = spread->structures->of[object];
+    struct found *found = &spread->found[0];
+    for (size_t i = 0; i < found->entered.n; i++) {
+        hx_obj object = found->entered.v[i], structure = spread->structures->of[object];
         struct coming coming = {structure, hx_nearness_order(spread->near[object])};
-        if (!spread->holder_1[structure])
+        if (!spread->holder_1[structure] && !hx_bit(spread->structures->tail, object))
             HX_NEED(hx_vec_push(&spread->coming, coming));
     }
     give_structures(spread);
-    for (size_t i = 0; i < spread->n_level; i++)
-        if (is_linked(spread, spread->level_object[i]))
-            HX_TRY(turn_away(spread, spread->level_object[i]));
+    for (size_t i = 0; i < found->entered.n; i++) {
+        struct start start = {spread->near[found->entered.v[i]], found->entered.v[i]};
+        if (!is_anothers(spread, start.object, start.near))
+            continue;
+        spread->near[start.object] = HX_UNREACHED;
+        HX_NEED(hx_vec_push(&found->away, start));
+    }
+    found->entered.n = 0;
     return NULL;
 }
 
@@ -280,6 +279,9 @@ static hx_error *spread_level(struct spread *spread)
                    found->next.n * sizeof *found->next.v);
         spread->n_level += found->next.n;
         found->next.n = 0;
+        for (size_t k = 0; i && k < found->entered.n; k++)
+            HX_NEED(hx_vec_push(&spread->found[0].entered, found->entered.v[k]));
+        found->entered.n = i ? 0 : found->entered.n;
     }
     if (spread->reached / LOOK == before)
         return NULL;
@@ -372,9 +374,13 @@ static hx_error *spread_starts(struct spread *spread)
     spread->n_level = 0;
     while (start < end || spread->n_level) {
         spread->level = spread->n_level ? spread->level + 1 : hx_nearness_distance(start->near);
-        for (; start < end && hx_nearness_distance(start->near) <= spread->level; start++)
-            if (come_nearer(spread, start->object, start->near))
-                spread->level_object[spread->n_level++] = start->object;
+        for (; start < end && hx_nearness_distance(start->near) <= spread->level; start++) {
+            if (!come_nearer(spread, start->object, start->near))
+                continue;
+            spread->level_object[spread->n_level++] = start->object;
+            if (is_linked(spread, start->object))
+                HX_NEED(hx_vec_push(&spread->found[0].entered, start->object));
+        }
         HX_TRY(spread_level(spread));
     }
     spread->found[0].starts.n = 0;
@@ -482,6 +488,7 @@ hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_o
     hx_error *err = spread_all(spread);
     for (unsigned i = 0; i < spread->threads; i++) {
         hx_vec_free(&spread->found[i].next);
+        hx_vec_free(&spread->found[i].entered);
         hx_vec_free(&spread->found[i].away);
         hx_vec_free(&spread->found[i].starts);
     }
