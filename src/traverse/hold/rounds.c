@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define CHUNK 512   /* objects of a level that a worker claims at once */
-#define BROAD 3072  /* a level of so many objects is worth several workers */
+#define BROAD 8192  /* a level of so many objects is worth several workers */
 #define LOOK  16384 /* objects of narrow levels between two looks whether to stop */
 #define BLOCK 65536 /* objects that a worker looks through at once */
 #define FEW   32768 /* below this a second thread costs more than it brings */
