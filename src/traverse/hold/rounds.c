@@ -18,11 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK 512   /* objects of a level that a worker claims at once */
-#define BROAD 8192  /* a level of so many objects is worth several workers */
-#define LOOK  16384 /* objects of narrow levels between two looks whether to stop */
-#define BLOCK 65536 /* objects that a worker looks through at once */
-#define FEW   32768 /* below this a second thread costs more than it brings */
+#define SEVERAL UINT32_MAX
+#define CHUNK   512   /* objects of a level that a worker claims at once */
+#define BROAD   8192  /* a level of so many objects is worth several workers */
+#define LOOK    16384 /* objects of narrow levels between two looks whether to stop */
+#define BLOCK   65536 /* objects that a worker looks through at once */
+#define FEW     32768 /* below this a second thread costs more than it brings */
 
 void hx_edge_rounds_init(const struct hx_hold_options *options, enum hx_interior interior,
                          struct hx_edge_rounds *ret)
@@ -215,10 +216,29 @@ static int compare_coming(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
+/* Those comings remain that are to a structure to which several come. */
+static void give_to_only(struct spread *spread)
+{
+    struct coming *all = spread->coming.v;
+    const size_t n = spread->coming.n;
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t *holder_1 = &spread->holder_1[all[i].structure], now = all[i].order + 1;
+        *holder_1 = !*holder_1 || *holder_1 == now ? now : SEVERAL;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (spread->holder_1[all[i].structure] == SEVERAL)
+            all[kept++] = all[i];
+    for (size_t i = 0; i < kept; i++)
+        spread->holder_1[all[i].structure] = 0;
+    spread->coming.n = kept;
+}
+
 /* Gives structures to those who come to most of their objects, or, of two equal ones, to the first.
  */
 static void give_structures(struct spread *spread)
 {
+    give_to_only(spread);
     const struct coming *all = spread->coming.v;
     const size_t n = spread->coming.n;
     size_t most = 0, end;
