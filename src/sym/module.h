@@ -51,9 +51,9 @@ bool hx_modules_segment(const hx_modules *modules, size_t k, uint64_t *ret_start
  * neither way: [p_vaddr, p_vaddr + p_memsz). Returns how many, at most max. */
 size_t hx_module_data(const hx_modules *modules, size_t i, uint64_t (*ranges)[2], size_t max);
 
-/* Object symbols (STT_OBJECT, size > 0, .symtab else .dynsym) inside [start, end), sorted by
- * address, not overlapping (of aliases the global one, then the shortest name). *ret is
- * owned by the set. */
+/* Object symbols (STT_OBJECT, size > 0) inside [start, end), sorted by address, not overlapping (of
+ * aliases the global one, then the shortest name): of .symtab, else of that in a separate debug
+ * file, else of .dynsym. *ret is owned by the set. */
 hx_error *hx_module_symbols(hx_modules *modules, size_t i, uint64_t start, uint64_t end,
                             const struct hx_symbol **ret, size_t *ret_n);
 

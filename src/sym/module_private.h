@@ -58,6 +58,9 @@ pid_t hx_module_process(pid_t pid);
  * file. Never blocks and never touches a device. */
 int hx_module_file_open(pid_t pid, const struct hx_module_file *file);
 
+/* The root folder of the process, O_PATH, and its mount namespace; -1: it is like our own. */
+int hx_module_root(pid_t pid, struct stat *ret_mounts);
+
 /* The path of a mapping without " (deleted)"; NULL: no memory. */
 char *hx_module_clean_path(const struct hx_mapping *mapping);
 

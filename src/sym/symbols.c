@@ -4,10 +4,12 @@
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
 #include "base/text.h"
+#include "sym/debug_file.h"
 #include "sym/demangle.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* A symbol on its way: its name is still an offset into the names. */
 struct draft {
@@ -100,6 +102,28 @@ static hx_error *keep_disjoint(struct collect *collect, struct hx_module *module
     return NULL;
 }
 
+/* Those of another table, where those before had none, or made no sense. */
+static hx_error *collect_more(struct collect *collect, hx_error *before, int fd, uint32_t type)
+{
+    if (fd < 0 || collect->drafts.n || collect->nomem || (before && before->kind != HX_E_CORRUPT))
+        return before;
+    hx_error_free(before);
+    return hx_elf_each_symbol(fd, collect->reading, type, take_data_symbol, collect);
+}
+
+/* The file of debug information that was split off from this one; -1: none. */
+static int open_debug(hx_modules *modules, const struct hx_module_file *file, int fd)
+{
+    struct stat mounts;
+    char build_id[HX_BUILD_ID];
+    if (!hx_build_id(fd, build_id))
+        return -1;
+    HX_FD int root = hx_module_root(modules->pid, &mounts);
+    const struct hx_debug_search search = {
+        .root = root, .path = file->path, .build_id = build_id, .reading = &modules->reading};
+    return hx_debug_open(&search, fd);
+}
+
 static hx_error *read_symbols(hx_modules *modules, struct hx_module *module)
 {
     const struct hx_module_file *file = &modules->files.v[module->file];
@@ -109,12 +133,10 @@ static hx_error *read_symbols(hx_modules *modules, struct hx_module *module)
         return hx_error_new(HX_E_ABSENT, file->path, NULL, "cannot be opened any more");
     struct collect collect = {
         .layout = &file->layout, .bias = module->bias, .reading = &modules->reading};
-    hx_error *err =
-        hx_elf_each_symbol(fd, &modules->reading, SHT_SYMTAB, take_data_symbol, &collect);
-    if ((!err || err->kind == HX_E_CORRUPT) && !collect.drafts.n && !collect.nomem) {
-        hx_error_free(err);
-        err = hx_elf_each_symbol(fd, &modules->reading, SHT_DYNSYM, take_data_symbol, &collect);
-    }
+    hx_error *err = collect_more(&collect, NULL, fd, SHT_SYMTAB);
+    HX_FD int debug = collect.drafts.n ? -1 : open_debug(modules, file, fd);
+    err = collect_more(&collect, err, debug, SHT_SYMTAB);
+    err = collect_more(&collect, err, fd, SHT_DYNSYM);
     if (!err && collect.nomem)
         err = hx_error_nomem();
     if (collect.left)

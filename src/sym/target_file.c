@@ -85,6 +85,24 @@ pid_t hx_module_process(pid_t pid)
     return pid;
 }
 
+int hx_module_root(pid_t pid, struct stat *ret_mounts)
+{
+    char path[64];
+    struct stat root, own, own_mounts;
+    snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)pid);
+    if (pid <= 0 || stat(path, ret_mounts) < 0 || stat("/proc/self/ns/mnt", &own_mounts) < 0)
+        return -1;
+    snprintf(path, sizeof path, "/proc/%d/root", (int)pid);
+    HX_FD int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &root) < 0 || stat("/", &own) < 0 ||
+        (root.st_dev == own.st_dev && root.st_ino == own.st_ino &&
+         ret_mounts->st_ino == own_mounts.st_ino))
+        return -1;
+    int kept = fd;
+    fd = -1;
+    return kept;
+}
+
 int hx_module_file_open(pid_t pid, const struct hx_module_file *file)
 {
     struct stat st;

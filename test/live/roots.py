@@ -60,6 +60,18 @@ def example(folder):
             check(found == want, f"{name}: bins {found}")
 
 
+def split_off(folder):
+    """Variables whose names are in a file of debug information."""
+    path = os.path.join(folder, "split")
+    subprocess.run(["objcopy", "--only-keep-debug", victim("roots"), path + ".debug"], check=True)
+    subprocess.run(["objcopy", "--strip-all", f"--add-gnu-debuglink={path}.debug", victim("roots"), path],
+                   check=True, cwd=folder)
+    with Target([path]) as target:
+        tell(target, "constant")
+        found = bins(target.pid)
+        check(found == {"cfg": (312, 1), "two": (304, 2)}, f"split off: bins {found}")
+
+
 NEIGHBOURS = {"cache": (15600, 150), "sessions": (1440, 20), "cache+sessions": (200, 1),
               "last": (312, 1)}
 
@@ -359,5 +371,5 @@ def resident(folder):
 
 
 if __name__ == "__main__":
-    live.main(example, neighbours, in_a_library, in_cpp, sums, named_by_the_user, changes,
+    live.main(example, split_off, neighbours, in_a_library, in_cpp, sums, named_by_the_user, changes,
               odd_entries, absurd, resident, long=(in_cpp, sums, changes, resident))

@@ -166,19 +166,6 @@ int hx_code_file_fd(struct hx_code_file *file, bool *ret_close)
     return fd;
 }
 
-static bool take_file_build_id(void *context, const struct hx_elf_note *note)
-{
-    char **ret = context;
-    if (note->type != NT_GNU_BUILD_ID || note->owner_len != 3 || memcmp(note->owner, "GNU", 3) ||
-        note->desc_len == 0 || note->desc_len > 64)
-        return true;
-    char *hex = malloc(2 * note->desc_len + 1);
-    for (size_t i = 0; hex && i < note->desc_len; i++)
-        snprintf(hex + 2 * i, 3, "%02x", note->desc[i]);
-    *ret = hex;
-    return false;
-}
-
 /* What can be known at once. A file that is none of ours stays without a layout. */
 static void read_code_file(struct hx_code_file *file, int fd)
 {
@@ -195,24 +182,18 @@ static void read_code_file(struct hx_code_file *file, int fd)
     Elf64_Ehdr header;
     if (file->sound && pread(fd, &header, sizeof header, 0) == sizeof header)
         file->entry = header.e_entry;
-    if (file->sound)
-        hx_error_free(hx_elf_each_note(fd, take_file_build_id, &file->build_id));
+    char build_id[HX_BUILD_ID];
+    if (file->sound && hx_build_id(fd, build_id) && *build_id)
+        file->build_id = strdup(build_id);
 }
 
 /* The root folder of the process, for files that are looked for later, when the process may be
- * gone. A root like our own needs no descriptor. */
+ * gone. */
 static size_t find_root(hx_code *code, pid_t pid)
 {
-    char path[64];
-    struct stat root, own, mounts, own_mounts;
-    snprintf(path, sizeof path, "/proc/%d/ns/mnt", (int)pid);
-    if (stat(path, &mounts) < 0 || stat("/proc/self/ns/mnt", &own_mounts) < 0)
-        return SIZE_MAX;
-    snprintf(path, sizeof path, "/proc/%d/root", (int)pid);
-    HX_FD int fd = pid > 0 ? open(path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (fd < 0 || fstat(fd, &root) < 0 || stat("/", &own) < 0 ||
-        (root.st_dev == own.st_dev && root.st_ino == own.st_ino &&
-         mounts.st_ino == own_mounts.st_ino))
+    struct stat root, mounts;
+    HX_FD int fd = hx_module_root(pid, &mounts);
+    if (fd < 0 || fstat(fd, &root) < 0)
         return SIZE_MAX;
     for (size_t i = 0; i < code->n_roots; i++)
         if (code->roots[i].dev == root.st_dev && code->roots[i].inode == root.st_ino &&
@@ -224,6 +205,16 @@ static size_t find_root(hx_code *code, pid_t pid)
         .dev = root.st_dev, .inode = root.st_ino, .mounts = mounts.st_ino, .fd = fd};
     fd = -1;
     return code->n_roots++;
+}
+
+struct hx_debug_search hx_code_debug_search(hx_code *code, const struct hx_code_file *file)
+{
+    return (struct hx_debug_search){
+        .root = file->root == SIZE_MAX ? -1 : code->roots[file->root].fd,
+        .path = file->file.path,
+        .build_id = file->build_id ? file->build_id : "",
+        .reading = &code->reading,
+    };
 }
 
 static bool is_same_file(const struct hx_code_file *file, const struct hx_mapping *mapping)
@@ -487,8 +478,9 @@ static void load_symbols(hx_code *code, struct hx_code_file *file)
     int fd = hx_code_file_fd(file, &opened);
     if (fd < 0)
         return;
-    HX_FD int debug = hx_code_open_debug(code, file, fd);
-    HX_FD int packed = hx_code_open_packed(code, file, fd);
+    const struct hx_debug_search search = hx_code_debug_search(code, file);
+    HX_FD int debug = hx_debug_open(&search, fd);
+    HX_FD int packed = hx_debug_open_packed(&search, fd);
     int fds[] = {fd, debug, packed};
     hx_error_free(hx_code_symbols_read(&file->file, &code->reading, fds, 3, &file->symbols));
     if (opened)

@@ -224,8 +224,9 @@ static bool load_dwarf(hx_code *code, struct hx_code_file *file)
     if (fd < 0)
         return true;
     uint64_t begun = hx_timing_begin();
-    HX_FD int debug = hx_code_open_debug(code, file, fd);
-    HX_FD int shared = hx_code_open_shared(code, file, debug >= 0 ? debug : fd);
+    const struct hx_debug_search search = hx_code_debug_search(code, file);
+    HX_FD int debug = hx_debug_open(&search, fd);
+    HX_FD int shared = hx_debug_open_shared(&search, debug >= 0 ? debug : fd);
     file->dwarf = hx_code_dwarf_create(&file->file, &code->reading, fd, debug, shared);
     hx_timing_end(begun, "debug-information", 1);
     if (opened)

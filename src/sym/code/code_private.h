@@ -3,6 +3,7 @@
 #define HX_SYM_CODE_CODE_PRIVATE_H
 
 #include "sym/code/code.h"
+#include "sym/debug_file.h"
 #include "sym/module_private.h"
 #include "sym/reading.h"
 
@@ -136,15 +137,6 @@ struct hx_code {
 /* The number must be less than hx_code_count(). */
 struct hx_code_file *hx_code_file_at(const hx_code *code, uint32_t number);
 
-/* --- code_find.c: separate debug files --------------------------------------- */
-
-/* Each gives a descriptor that the caller closes, or -1 when there is no such thing. `fd` is the
- * file itself; for what debug files share, the one that has the debug information. */
-int hx_code_open_debug(hx_code *code, const struct hx_code_file *file, int fd);
-int hx_code_open_shared(hx_code *code, const struct hx_code_file *file, int fd);
-int hx_code_open_packed(hx_code *code, const struct hx_code_file *file, int fd); /* .gnu_debugdata,
-                                                                                    unpacked */
-
 /* --- code_symbols.c ---------------------------------------------------------- */
 
 /* Reads the symbols of fds[0], which is `file`, and of what was split off from it; -1 is left out.
@@ -251,6 +243,9 @@ bool hx_code_dwarf_types(struct hx_code_dwarf *dwarf, uint64_t deadline_ns,
                          void *context);
 
 /* --- code.c ------------------------------------------------------------------ */
+
+/* Where its debug information may lie. */
+struct hx_debug_search hx_code_debug_search(hx_code *code, const struct hx_code_file *file);
 
 /* A descriptor of the file, *ret_close: the caller closes it. -1: none. With the file's lock. */
 int hx_code_file_fd(struct hx_code_file *file, bool *ret_close);

@@ -1,11 +1,15 @@
-/* code_find.c - the debug information that was split off from a file.
+/* debug_file.c - the debug information that was split off from a file.
  *
  * Separate files are looked for in the root folder of the target, then in our own, by build-id and
  * by .gnu_debuglink; what several of them share by .gnu_debugaltlink. One is taken only when its
  * build-id, or else its checksum, proves that it belongs. A packed symbol table inside the file
  * (.gnu_debugdata) is unpacked. Nothing is fetched from a network.
  */
-#include "sym/code/code_private.h"
+#include "sym/debug_file.h"
+
+#include "sym/elf.h"
+#include "sym/module.h"
+#include "sym/reading.h"
 
 #include "base/cleanup.h"
 #include "base/text.h"
@@ -21,7 +25,6 @@
 #include <zlib.h>
 
 #define LINK_MAX_BYTES ((size_t)8 << 10) /* of a section that names another file */
-#define ID_MAX         64                /* bytes of a build-id */
 #define CHUNK          ((size_t)256 << 10)
 
 /* --- sections by name -------------------------------------------------------- */
@@ -72,14 +75,14 @@ static char *read_section(int fd, const char *name, size_t max, size_t *ret_len)
 /* --- opening ----------------------------------------------------------------- */
 
 /* Opens an absolute path as seen from a root folder; -1 when there is no such regular file. */
-static int open_below(const hx_code *code, size_t root, const char *path)
+static int open_below(int root, const char *path)
 {
     struct stat st;
-    if (root == SIZE_MAX)
+    if (root < 0)
         return hx_module_open_regular(path, &st);
     struct open_how how = {.flags = O_PATH | O_CLOEXEC,
                            .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
-    HX_FD int handle = (int)syscall(SYS_openat2, code->roots[root].fd, path, &how, sizeof how);
+    HX_FD int handle = (int)syscall(SYS_openat2, root, path, &how, sizeof how);
     if (handle < 0)
         return -1;
     char again[64];
@@ -91,15 +94,14 @@ static bool format_build_id(void *context, const struct hx_elf_note *note)
 {
     char *hex = context;
     if (note->type != NT_GNU_BUILD_ID || note->owner_len != 3 || memcmp(note->owner, "GNU", 3) ||
-        note->desc_len == 0 || note->desc_len > ID_MAX)
+        note->desc_len == 0 || note->desc_len > (HX_BUILD_ID - 1) / 2)
         return true;
     for (size_t i = 0; i < note->desc_len; i++)
         snprintf(hex + 2 * i, 3, "%02x", note->desc[i]);
     return false;
 }
 
-/* The build-id of an ELF file in hexadecimal; empty when it has none. False: no ELF file. */
-static bool read_build_id(int fd, char ret[2 * ID_MAX + 1])
+bool hx_build_id(int fd, char ret[HX_BUILD_ID])
 {
     ret[0] = 0;
     hx_error *err = hx_elf_each_section_note(fd, format_build_id, ret);
@@ -112,19 +114,19 @@ static bool read_build_id(int fd, char ret[2 * ID_MAX + 1])
 
 static bool has_build_id(int fd, const char *build_id)
 {
-    char own[2 * ID_MAX + 1];
-    return read_build_id(fd, own) && strcmp(own, build_id) == 0;
+    char own[HX_BUILD_ID];
+    return hx_build_id(fd, own) && strcmp(own, build_id) == 0;
 }
 
 /* The file of a build-id below /usr/lib/debug of the target, then of our own root; -1: none. */
-static int open_by_id(const hx_code *code, size_t root, const char *build_id)
+static int open_by_id(int root, const char *build_id)
 {
     if (strlen(build_id) < 4)
         return -1;
-    char path[64 + 2 * ID_MAX];
+    char path[64 + HX_BUILD_ID];
     snprintf(path, sizeof path, "/usr/lib/debug/.build-id/%.2s/%s.debug", build_id, build_id + 2);
-    for (int own = root == SIZE_MAX; own < 2; own++) {
-        int fd = open_below(code, own ? SIZE_MAX : root, path);
+    for (int own = root < 0; own < 2; own++) {
+        int fd = open_below(own ? -1 : root, path);
         if (fd >= 0 && has_build_id(fd, build_id))
             return fd;
         if (fd >= 0)
@@ -136,12 +138,13 @@ static int open_by_id(const hx_code *code, size_t root, const char *build_id)
 /* --- .gnu_debuglink ---------------------------------------------------------- */
 
 /* The checksum that objcopy puts down. */
-static bool debuglink_checksum(const hx_code *code, int fd, uint64_t size, uint32_t *ret)
+static bool debuglink_checksum(const struct hx_reading *reading, int fd, uint64_t size,
+                               uint32_t *ret)
 {
     uint32_t crc = 0;
     uint64_t at = 0;
     HX_FREE uint8_t *chunk = malloc(CHUNK);
-    while (chunk && at < size && !hx_reading_ended(&code->reading)) {
+    while (chunk && at < size && !hx_reading_ended(reading)) {
         ssize_t n = pread(fd, chunk, CHUNK, (off_t)at);
         if (n <= 0)
             break;
@@ -158,40 +161,40 @@ struct debuglink {
     uint64_t dev, inode; /* of the file itself, which is not its own debug file */
 };
 
-static bool is_linked(hx_code *code, int fd, const char *path, const struct debuglink *link)
+static bool is_linked(struct hx_reading *reading, int fd, const char *path,
+                      const struct debuglink *link)
 {
     struct stat st;
-    char build_id[2 * ID_MAX + 1];
+    char build_id[HX_BUILD_ID];
     uint32_t crc;
     if (fstat(fd, &st) < 0 || (st.st_dev == link->dev && st.st_ino == link->inode) ||
-        !read_build_id(fd, build_id))
+        !hx_build_id(fd, build_id))
         return false;
-    if (build_id[0] && link->build_id)
+    if (build_id[0] && *link->build_id)
         return strcmp(build_id, link->build_id) == 0;
     if ((uint64_t)st.st_size > HX_READ_CHECKED) {
-        hx_reading_leave(&code->reading, path,
+        hx_reading_leave(reading, path,
                          "debug information whose checksum would be one of more than 1 GiB");
         return false;
     }
-    return debuglink_checksum(code, fd, (uint64_t)st.st_size, &crc) && crc == link->crc;
+    return debuglink_checksum(reading, fd, (uint64_t)st.st_size, &crc) && crc == link->crc;
 }
 
-static int open_linked(hx_code *code, const struct hx_code_file *file, const struct debuglink *link)
+static int open_linked(const struct hx_debug_search *search, const struct debuglink *link)
 {
     static const char *const forms[] = {"%.*s/%s", "%.*s/.debug/%s", "/usr/lib/debug%.*s/%s"};
-    const char *path = file->file.path, *slash = strrchr(path, '/');
+    const char *path = search->path, *slash = strrchr(path, '/');
     int dir = slash && slash - path < PATH_MAX ? (int)(slash - path) : 0;
-    for (int own = file->root == SIZE_MAX; own < 2; own++) {
+    for (int own = search->root < 0; own < 2; own++) {
         for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
             char found[2 * PATH_MAX];
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
             int n = snprintf(found, sizeof found, forms[i], dir, path, link->name);
 #pragma GCC diagnostic pop
-            int fd = n > 0 && (size_t)n < sizeof found
-                         ? open_below(code, own ? SIZE_MAX : file->root, found)
-                         : -1;
-            if (fd >= 0 && is_linked(code, fd, found, link))
+            int fd =
+                n > 0 && (size_t)n < sizeof found ? open_below(own ? -1 : search->root, found) : -1;
+            if (fd >= 0 && is_linked(search->reading, fd, found, link))
                 return fd;
             if (fd >= 0)
                 close(fd);
@@ -200,7 +203,7 @@ static int open_linked(hx_code *code, const struct hx_code_file *file, const str
     return -1;
 }
 
-static int open_debuglink(hx_code *code, const struct hx_code_file *file, int fd)
+static int open_debuglink(const struct hx_debug_search *search, int fd)
 {
     size_t len;
     struct stat st;
@@ -209,27 +212,27 @@ static int open_debuglink(hx_code *code, const struct hx_code_file *file, int fd
     if (!name || strchr(section, '/') || crc + 4 > len || fstat(fd, &st) < 0)
         return -1;
     struct debuglink link = {
-        .name = section, .build_id = file->build_id, .dev = st.st_dev, .inode = st.st_ino};
+        .name = section, .build_id = search->build_id, .dev = st.st_dev, .inode = st.st_ino};
     memcpy(&link.crc, section + crc, sizeof link.crc);
-    return open_linked(code, file, &link);
+    return open_linked(search, &link);
 }
 
 /* --- .gnu_debugaltlink ------------------------------------------------------- */
 
 /* What a file of debug information shares with others: named by an absolute path, or by one from
  * its own folder, which is either that of the program or one below /usr/lib/debug. */
-int hx_code_open_shared(hx_code *code, const struct hx_code_file *file, int fd)
+int hx_debug_open_shared(const struct hx_debug_search *search, int fd)
 {
     size_t len;
     HX_FREE char *section = read_section(fd, ".gnu_debugaltlink", LINK_MAX_BYTES, &len);
     size_t name = section ? strlen(section) + 1 : 0;
-    if (!section || name >= len || len - name > ID_MAX)
+    if (!section || name >= len || len - name > (HX_BUILD_ID - 1) / 2)
         return -1;
-    char build_id[2 * ID_MAX + 1];
+    char build_id[HX_BUILD_ID];
     for (size_t i = name; i < len; i++)
         snprintf(build_id + 2 * (i - name), 3, "%02x", (unsigned char)section[i]);
-    int shared = open_by_id(code, file->root, build_id);
-    for (int own = file->root == SIZE_MAX; shared < 0 && own < 2; own++) {
+    int shared = open_by_id(search->root, build_id);
+    for (int own = search->root < 0; shared < 0 && own < 2; own++) {
         /* With ../ steps, below /usr/lib/debug, it mostly ends at .dwz there. */
         const char *dwz = strstr(section, ".dwz/");
         struct hx_text path = {0};
@@ -238,7 +241,7 @@ int hx_code_open_shared(hx_code *code, const struct hx_code_file *file, int fd)
         else if (dwz)
             hx_text_putf(&path, "/usr/lib/debug/%s", dwz);
         if (path.n && !path.failed)
-            shared = open_below(code, own ? SIZE_MAX : file->root, hx_text_str(&path));
+            shared = open_below(own ? -1 : search->root, hx_text_str(&path));
         hx_text_free(&path);
         if (shared >= 0 && !has_build_id(shared, build_id)) {
             close(shared);
@@ -251,12 +254,11 @@ int hx_code_open_shared(hx_code *code, const struct hx_code_file *file, int fd)
 /* --- .gnu_debugdata ---------------------------------------------------------- */
 
 /* Unpacks into `out`; not all of it when it is too much, or reading is to end. */
-static bool unpack(const hx_code *code, lzma_stream *stream, int out)
+static bool unpack(const struct hx_reading *reading, lzma_stream *stream, int out)
 {
     HX_FREE uint8_t *chunk = malloc(CHUNK);
     lzma_ret state = chunk ? LZMA_OK : LZMA_MEM_ERROR;
-    while (state == LZMA_OK && stream->total_out < HX_READ_UNPACKED &&
-           !hx_reading_ended(&code->reading)) {
+    while (state == LZMA_OK && stream->total_out < HX_READ_UNPACKED && !hx_reading_ended(reading)) {
         off_t at = (off_t)stream->total_out;
         stream->next_out = chunk;
         stream->avail_out = CHUNK;
@@ -268,7 +270,7 @@ static bool unpack(const hx_code *code, lzma_stream *stream, int out)
     return state == LZMA_STREAM_END;
 }
 
-int hx_code_open_packed(hx_code *code, const struct hx_code_file *file, int fd)
+int hx_debug_open_packed(const struct hx_debug_search *search, int fd)
 {
     size_t len;
     HX_FREE char *packed = read_section(fd, ".gnu_debugdata", HX_READ_PACKED, &len);
@@ -278,9 +280,9 @@ int hx_code_open_packed(hx_code *code, const struct hx_code_file *file, int fd)
     stream.next_in = (const uint8_t *)packed;
     stream.avail_in = len;
     int out = memfd_create("symbols", MFD_CLOEXEC);
-    bool done = out >= 0 && unpack(code, &stream, out);
+    bool done = out >= 0 && unpack(search->reading, &stream, out);
     if (!done && stream.total_out >= HX_READ_UNPACKED)
-        hx_reading_leave(&code->reading, file->file.path,
+        hx_reading_leave(search->reading, search->path,
                          "symbols in .gnu_debugdata, which unpacks to more than 128 MiB");
     lzma_end(&stream);
     if (out >= 0 && !done) {
@@ -290,10 +292,10 @@ int hx_code_open_packed(hx_code *code, const struct hx_code_file *file, int fd)
     return out;
 }
 
-int hx_code_open_debug(hx_code *code, const struct hx_code_file *file, int fd)
+int hx_debug_open(const struct hx_debug_search *search, int fd)
 {
     if (has_section(fd, ".debug_info") || has_section(fd, ".zdebug_info"))
         return -1;
-    int found = file->build_id ? open_by_id(code, file->root, file->build_id) : -1;
-    return found < 0 && file->file.path[0] == '/' ? open_debuglink(code, file, fd) : found;
+    int found = *search->build_id ? open_by_id(search->root, search->build_id) : -1;
+    return found < 0 && search->path[0] == '/' ? open_debuglink(search, fd) : found;
 }

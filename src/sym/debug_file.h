@@ -1,0 +1,28 @@
+/* debug_file.h - the debug information that was split off from a file: see debug_file.c. */
+#ifndef HX_SYM_DEBUG_FILE_H
+#define HX_SYM_DEBUG_FILE_H
+
+#include <stdbool.h>
+
+struct hx_reading;
+
+/* Room for a build-id in hexadecimal, of up to 64 bytes. */
+#define HX_BUILD_ID (2 * 64 + 1)
+
+/* The build-id of an ELF file; "" when it has none. False: no ELF file. */
+bool hx_build_id(int fd, char ret[HX_BUILD_ID]);
+
+struct hx_debug_search {
+    int root;                    /* the root folder of the target, O_PATH; -1: it is our own */
+    const char *path, *build_id; /* of the file; build_id "": it has none */
+    struct hx_reading *reading;
+};
+
+/* Each gives a descriptor that the caller closes, or -1 when there is no such thing. `fd` is the
+ * file itself; for what debug files share, the one that has the debug information. */
+int hx_debug_open(const struct hx_debug_search *search, int fd);
+int hx_debug_open_shared(const struct hx_debug_search *search, int fd);
+int hx_debug_open_packed(const struct hx_debug_search *search,
+                         int fd); /* .gnu_debugdata, unpacked */
+
+#endif
