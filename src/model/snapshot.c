@@ -82,6 +82,12 @@ void hx_snapshot_destroy(struct hx_snapshot *snapshot)
         free(snapshot->named.v[i].expr);
     }
     hx_vec_free(&snapshot->named);
+    for (size_t i = 0; i < snapshot->bare.n; i++) {
+        free(snapshot->bare.v[i].module);
+        free(snapshot->bare.v[i].path);
+        free(snapshot->bare.v[i].build_id);
+    }
+    hx_vec_free(&snapshot->bare);
     for (size_t i = 0; i < snapshot->losses.n; i++)
         free(snapshot->losses.v[i].what);
     hx_vec_free(&snapshot->losses);
@@ -93,7 +99,17 @@ void hx_root_deinit(struct hx_root *root)
     free(root->name);
     free(root->symbol);
     free(root->module);
+    free(root->near);
     free(root->thread);
+}
+
+const struct hx_bare_module *hx_snapshot_bare(const struct hx_snapshot *snapshot,
+                                              const char *module)
+{
+    for (size_t i = 0; i < snapshot->bare.n; i++)
+        if (strcmp(snapshot->bare.v[i].module, module) == 0)
+            return &snapshot->bare.v[i];
+    return NULL;
 }
 
 bool hx_root_is_nameless(const struct hx_root *root)

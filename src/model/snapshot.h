@@ -35,6 +35,8 @@ struct hx_root {
     char *name;   /* "app::cache", "stack of thread 12", "libc.so.6+0x1d2c80"; owned */
     char *symbol; /* the linker's name ("_ZN3app5cacheE"); NULL: it has none; owned */
     char *module; /* file name of the ELF object, "" when none; owned */
+    char *near;   /* "stdin+0x60": by a symbol that may have nothing to do with it, where its own
+                     may be missing; NULL: not needed, or there is none; owned */
     uint64_t address, size;
     uint64_t value;          /* registers only */
     pid_t tid;               /* stack, register, tls: whose; else 0 */
@@ -55,6 +57,12 @@ static inline bool hx_root_has_place(const struct hx_root *root)
 /* Is it a stretch of a module's data that has no symbol, as hx_scan() names one (module+0xOFFSET)?
  * Several variables may lie in it. */
 bool hx_root_is_nameless(const struct hx_root *root);
+
+/* A file whose variables have no names, as stripped ones are. */
+struct hx_bare_module {
+    char *module, *path; /* owned */
+    char *build_id;      /* NULL: it has none; owned */
+};
 
 struct hx_root_edge {
     uint32_t root; /* index in roots */
@@ -178,6 +186,7 @@ struct hx_snapshot {
     HX_VEC(struct hx_root) roots;
     HX_VEC(struct hx_root_edge) root_edges; /* sorted by root, then address */
     HX_VEC(struct hx_named) named;          /* in the order given */
+    HX_VEC(struct hx_bare_module) bare;     /* no two of one name */
 
     /* figures */
     bool has_account;
@@ -188,6 +197,9 @@ struct hx_snapshot {
     enum hx_interior interior;
     HX_VEC(struct hx_loss) losses;
 };
+
+const struct hx_bare_module *hx_snapshot_bare(const struct hx_snapshot *snapshot,
+                                              const char *module); /* NULL: it is none */
 
 hx_error *hx_snapshot_create(struct hx_snapshot **ret);
 void hx_snapshot_destroy(struct hx_snapshot *snapshot);

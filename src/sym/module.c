@@ -320,6 +320,7 @@ void hx_modules_destroy(hx_modules *modules)
     for (size_t i = 0; i < modules->modules.n; i++) {
         hx_vec_free(&modules->modules.v[i].symbols);
         free(modules->modules.v[i].names);
+        free(modules->modules.v[i].build_id);
     }
     for (size_t i = 0; i < modules->files.n; i++) {
         struct hx_module_file *file = &modules->files.v[i];

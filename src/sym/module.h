@@ -57,6 +57,14 @@ size_t hx_module_data(const hx_modules *modules, size_t i, uint64_t (*ranges)[2]
 hx_error *hx_module_symbols(hx_modules *modules, size_t i, uint64_t start, uint64_t end,
                             const struct hx_symbol **ret, size_t *ret_n);
 
+/* Do module i's variables lack their names, because it was stripped and its debug file is not
+ * there? Only of what hx_module_symbols() was asked about. *ret_build_id: NULL when it has none. */
+bool hx_module_is_bare(const hx_modules *modules, size_t i, const char **ret_build_id);
+
+/* The last of the symbols of hx_module_symbols() that begins at addr or below; NULL when none does.
+ */
+const struct hx_symbol *hx_module_symbol_below(const hx_modules *modules, size_t i, uint64_t addr);
+
 /* Reads len bytes that lie in a read-only segment from the file (no relocation is applied).
  * False when they are not there. Safe from any thread once the module was opened. */
 bool hx_module_read(hx_modules *modules, uint64_t addr, void *dst, size_t len);

@@ -24,10 +24,11 @@ struct hx_module_file {
 struct hx_module {
     size_t file;
     uint64_t bias;
-    uint64_t low; /* first mapped address */
-    bool symbols_tried;
+    uint64_t low;                     /* first mapped address */
+    bool symbols_tried, bare;         /* bare: there is no .symtab, here or in a debug file */
     HX_VEC(struct hx_symbol) symbols; /* by address, not overlapping */
     char *names;                      /* what their names point into */
+    char *build_id;                   /* of a bare one; NULL: it has none */
 };
 
 /* A load segment where it lies in the target: [start, end), clipped to what is mapped. Up to

@@ -112,12 +112,14 @@ static hx_error *collect_more(struct collect *collect, hx_error *before, int fd,
 }
 
 /* The file of debug information that was split off from this one; -1: none. */
-static int open_debug(hx_modules *modules, const struct hx_module_file *file, int fd)
+static int open_debug(hx_modules *modules, struct hx_module *module, int fd)
 {
     struct stat mounts;
     char build_id[HX_BUILD_ID];
+    const struct hx_module_file *file = &modules->files.v[module->file];
     if (!hx_build_id(fd, build_id))
         return -1;
+    module->build_id = *build_id ? strdup(build_id) : NULL;
     HX_FD int root = hx_module_root(modules->pid, &mounts);
     const struct hx_debug_search search = {
         .root = root, .path = file->path, .build_id = build_id, .reading = &modules->reading};
@@ -134,8 +136,9 @@ static hx_error *read_symbols(hx_modules *modules, struct hx_module *module)
     struct collect collect = {
         .layout = &file->layout, .bias = module->bias, .reading = &modules->reading};
     hx_error *err = collect_more(&collect, NULL, fd, SHT_SYMTAB);
-    HX_FD int debug = collect.drafts.n ? -1 : open_debug(modules, file, fd);
+    HX_FD int debug = collect.drafts.n ? -1 : open_debug(modules, module, fd);
     err = collect_more(&collect, err, debug, SHT_SYMTAB);
+    module->bare = !collect.drafts.n;
     err = collect_more(&collect, err, fd, SHT_DYNSYM);
     if (!err && collect.nomem)
         err = hx_error_nomem();
@@ -176,6 +179,19 @@ hx_error *hx_module_symbols(hx_modules *modules, size_t i, uint64_t start, uint6
     *ret = module->symbols.v ? module->symbols.v + first : NULL;
     *ret_n = last > first ? last - first : 0;
     return NULL;
+}
+
+bool hx_module_is_bare(const hx_modules *modules, size_t i, const char **ret_build_id)
+{
+    *ret_build_id = modules->modules.v[i].build_id;
+    return modules->modules.v[i].bare;
+}
+
+const struct hx_symbol *hx_module_symbol_below(const hx_modules *modules, size_t i, uint64_t addr)
+{
+    const struct hx_module *module = &modules->modules.v[i];
+    size_t above = first_symbol_at(module, addr + 1);
+    return above ? &module->symbols.v[above - 1] : NULL;
 }
 
 struct wanted {

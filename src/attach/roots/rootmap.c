@@ -416,13 +416,48 @@ static hx_error *name_root(struct hx_root *root, hx_modules *modules, size_t mod
     return NULL;
 }
 
+static hx_error *add_bare(struct hx_snapshot *snapshot, const char *module, const char *path,
+                          const char *build_id)
+{
+    if (hx_snapshot_bare(snapshot, module))
+        return NULL;
+    HX_NEED(hx_vec_push(&snapshot->bare, (struct hx_bare_module){0}));
+    struct hx_bare_module *bare = &snapshot->bare.v[snapshot->bare.n - 1];
+    bare->module = strdup(module);
+    bare->path = strdup(path);
+    bare->build_id = build_id ? strdup(build_id) : NULL;
+    HX_NEED(bare->module && bare->path && (bare->build_id || !build_id));
+    return NULL;
+}
+
+/* What helps a person with a place that has no name. */
+static hx_error *hint_root(struct hx_snapshot *snapshot, struct hx_root *root, hx_modules *modules,
+                           size_t module)
+{
+    const char *build_id;
+    if (module == SIZE_MAX || !hx_module_is_bare(modules, module, &build_id))
+        return NULL;
+    const struct hx_symbol *symbol = hx_module_symbol_below(modules, module, root->address);
+    if (symbol) {
+        struct hx_text near = {0};
+        hx_demangle_symbol(&near, symbol->name);
+        hx_text_putf(&near, "+0x%" PRIx64, root->address - symbol->address);
+        HX_NEED(!near.failed);
+        root->near = near.s;
+    }
+    return add_bare(snapshot, root->module, hx_module_path(modules, module), build_id);
+}
+
 hx_error *hx_rootmap_names(struct hx_snapshot *snapshot, hx_modules *modules,
                            const struct hx_progress *progress)
 {
     for (size_t i = 0; i < snapshot->roots.n; i++) {
         struct hx_root *root = &snapshot->roots.v[i];
+        size_t module = hx_modules_find(modules, root->address);
         if (root->symbol && hx_is_mangled(root->symbol))
-            HX_TRY(name_root(root, modules, hx_modules_find(modules, root->address)));
+            HX_TRY(name_root(root, modules, module));
+        else if (hx_root_is_nameless(root))
+            HX_TRY(hint_root(snapshot, root, modules, module));
         if (hx_progress_cancelled(progress))
             return hx_error_cancelled("names of roots");
     }

@@ -540,6 +540,23 @@ static hx_error *load_roots(struct reader *r)
         HX_TRY(copy_text(row.name, true, &kept->name));
         HX_TRY(copy_text(row.module, true, &kept->module));
         HX_TRY(copy_text(row.symbol, false, &kept->symbol));
+        HX_TRY(copy_text(row.near, false, &kept->near));
+    }
+    return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
+}
+
+static hx_error *load_bare(struct reader *r)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(select_rows(r, "SELECT * FROM hx_bare WHERE snapshot = ?", &st));
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        struct hx_row_bare row = hx_row(st, bare);
+        HX_NEED(hx_vec_push(&r->snapshot->bare, (struct hx_bare_module){0}));
+        struct hx_bare_module *bare = &r->snapshot->bare.v[r->snapshot->bare.n - 1];
+        HX_TRY(copy_text(row.module, true, &bare->module));
+        HX_TRY(copy_text(row.path, true, &bare->path));
+        HX_TRY(copy_text(row.build_id, false, &bare->build_id));
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
 }
@@ -763,6 +780,7 @@ static hx_error *load_all_columns(struct reader *r)
     if (r->objects_only)
         return load_graph(r);
     HX_TRY(load_roots(r));
+    HX_TRY(load_bare(r));
     HX_TRY(load_thread_names(r));
     HX_TRY(load_named(r));
     HX_TRY(load_account(r));

@@ -166,6 +166,9 @@ static const char *const steps[HX_STORE_SCHEMA + 1] = {
     " FROM hx_retention AS r WHERE r.snapshot = hx_census.snapshot AND r.set_id <> 0) WHERE scheme"
     " IS NOT NULL;",
     [8] =
+    "ALTER TABLE hx_root ADD COLUMN near TEXT;"
+    "CREATE TABLE hx_bare(snapshot INTEGER, module TEXT, path TEXT, build_id TEXT,"
+    " PRIMARY KEY(snapshot, module)) WITHOUT ROWID;"
     "ALTER TABLE hx_snapshot ADD COLUMN stray_edges INTEGER;"
     "ALTER TABLE hx_snapshot ADD COLUMN doubt_bytes INTEGER;"
     "ALTER TABLE hx_census ADD COLUMN holders INTEGER;"

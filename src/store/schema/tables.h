@@ -30,7 +30,11 @@ TABLE(root, HX_OVERLAID)
     INTEGER(address) INTEGER(size) INTEGER(direct_objects) INTEGER(value) INTEGER(tid)
     INTEGER(retained_bytes) INTEGER(retained_objects)
     NAME(symbol) /* the linker's name of what `name` calls; NULL: it has none, or several */
+    NAME(near)   /* of one without a name: "stdin+0x60"; a hint that nothing depends on */
 END(.primary_key = "snapshot, root_id")
+TABLE(bare, 0) /* modules whose variables have no names */
+    INTEGER(snapshot) NAME(module) NAME(path) NAME(build_id)
+END(.primary_key = "snapshot, module")
 TABLE(leak, HX_SUPPRESSED)
     INTEGER(snapshot) NAME(kind) NAME(type) NAME(site) INTEGER(bytes) INTEGER(objects)
     INTEGER(stack_id)

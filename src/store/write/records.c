@@ -18,14 +18,24 @@ hx_error *hx_writer_roots(struct hx_writer *w, bool named_only)
         bool place = hx_root_has_place(root);
         if (named_only && root->kind != HX_ROOT_NAMED)
             continue;
-        HX_TRY(
-            hx_write(w, root, .root_id = hx_int(i), .kind = hx_int(root->kind),
-                     .kind_name = hx_str(hx_root_kind_name(root->kind)), .name = hx_str(root->name),
-                     .module = hx_str(root->module && *root->module ? root->module : NULL),
-                     .address = hx_int_if(place, root->address),
-                     .size = hx_int_if(place || root->kind == HX_ROOT_REGISTER, root->size),
-                     .direct_objects = hx_int(root->direct_objects), .value = hx_int(root->value),
-                     .tid = hx_int(root->tid), .symbol = hx_str(root->symbol)));
+        HX_TRY(hx_write(
+            w, root, .root_id = hx_int(i), .kind = hx_int(root->kind),
+            .kind_name = hx_str(hx_root_kind_name(root->kind)), .name = hx_str(root->name),
+            .module = hx_str(root->module && *root->module ? root->module : NULL),
+            .address = hx_int_if(place, root->address),
+            .size = hx_int_if(place || root->kind == HX_ROOT_REGISTER, root->size),
+            .direct_objects = hx_int(root->direct_objects), .value = hx_int(root->value),
+            .tid = hx_int(root->tid), .symbol = hx_str(root->symbol), .near = hx_str(root->near)));
+    }
+    return NULL;
+}
+
+static hx_error *write_bare(struct hx_writer *w)
+{
+    for (size_t i = 0; i < w->snapshot->bare.n; i++) {
+        const struct hx_bare_module *bare = &w->snapshot->bare.v[i];
+        HX_TRY(hx_write(w, bare, .module = hx_str(bare->module), .path = hx_str(bare->path),
+                        .build_id = hx_str(bare->build_id)));
     }
     return NULL;
 }
@@ -168,6 +178,7 @@ static hx_error *write_losses(struct hx_writer *w)
 hx_error *hx_writer_records(struct hx_writer *w)
 {
     HX_TRY(hx_writer_roots(w, false));
+    HX_TRY(write_bare(w));
     HX_TRY(hx_writer_named(w));
     HX_TRY(write_types(w));
     HX_TRY(write_shapes(w));
