@@ -8,6 +8,7 @@
 #include "store/cost/mprof.h"
 #include "store/print/print_centres.h"
 #include "store/query/histogram.h"
+#include "store/query/named.h"
 #include "store/schema/measured.h"
 
 #include <stdio.h>
@@ -128,6 +129,21 @@ static hx_error *print_histogram(const struct hx_args *args, hx_store *store,
     return hx_print_rows(store, rows, args->format);
 }
 
+/* Who has the names that holders lack; people are told. */
+static hx_error *tell_nameless(struct hx_console *console, hx_store *store, int64_t snapshot)
+{
+    HX_ROWS hx_rows *rows = NULL;
+    bool more;
+    HX_TRY(hx_query_named(store, HX_QUERY_nameless, HX_QUERY_ARGS(.snapshot = snapshot), &rows));
+    for (;;) {
+        HX_TRY(hx_rows_next(rows, &more));
+        if (!more)
+            return NULL;
+        hx_say(console, hx_rows_value(rows, 0).text, "its variables have no names here: %s",
+               hx_rows_value(rows, 1).text);
+    }
+}
+
 /* --- all of it ----------------------------------------------------------------------- */
 
 hx_error *hx_cmd_report(const struct hx_args *args, int *status)
@@ -184,6 +200,9 @@ hx_error *hx_cmd_report(const struct hx_args *args, int *status)
         return hx_centres_print(store, &query, stdout);
     hx_rows *rows = NULL;
     HX_TRY(hx_query_view(store, &query, &rows));
-    return args->as_suppressions ? hx_suppress_print(rows)
-                                 : hx_print_rows(store, rows, args->format);
+    HX_TRY(args->as_suppressions ? hx_suppress_print(rows)
+                                 : hx_print_rows(store, rows, args->format));
+    return args->format == HX_FORMAT_TEXT && strcmp(query.view, "holders") == 0
+               ? tell_nameless(&console, store, query.snapshot)
+               : NULL;
 }

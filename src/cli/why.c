@@ -5,6 +5,7 @@
 #include "cli/take/take.h"
 #include "cli/words/from.h"
 #include "cli/words/input_file.h"
+#include "store/hints.h"
 #include "traverse/leaks.h"
 #include "traverse/hold/rounds.h"
 #include "traverse/reach.h"
@@ -156,9 +157,25 @@ static hx_error *make_rows(const struct hx_snapshot *snapshot, const struct hx_c
     return NULL;
 }
 
+/* What helps with a root that has no name. */
+static hx_error *tell_hints(struct hx_console *console, const struct hx_snapshot *snapshot,
+                            const struct hx_root *root)
+{
+    const struct hx_bare_module *bare =
+        hx_root_is_nameless(root) ? hx_snapshot_bare(snapshot, root->module) : NULL;
+    if (!bare)
+        return NULL;
+    HX_CLEANUP(hx_text_free) struct hx_text in = {0};
+    hx_names_in(bare->path, bare->build_id, &in);
+    HX_NEED(!in.failed);
+    hx_say(console, root->name, "its name: %s%s%s", hx_text_str(&in),
+           root->near ? "; nearest symbol: " : "", root->near ? root->near : "");
+    return NULL;
+}
+
 /* Names the roots of the chains, which the rows give by number only. */
-static void tell_roots(struct hx_console *console, const struct hx_snapshot *snapshot,
-                       const struct hx_chains *chains)
+static hx_error *tell_roots(struct hx_console *console, const struct hx_snapshot *snapshot,
+                            const struct hx_chains *chains)
 {
     for (size_t i = 0; i < chains->n; i++) {
         const struct hx_root *root = &snapshot->roots.v[chains->chain[i].step[0].root];
@@ -166,7 +183,9 @@ static void tell_roots(struct hx_console *console, const struct hx_snapshot *sna
         snprintf(what, sizeof what, "chain %zu", i + 1);
         hx_say(console, what, "begins in %s (%s%s%s)", root->name, hx_root_kind_name(root->kind),
                root->module[0] ? " of " : "", root->module);
+        HX_TRY(tell_hints(console, snapshot, root));
     }
+    return NULL;
 }
 
 /* Below which leak an indirect object hangs. */
@@ -232,7 +251,7 @@ static hx_error *print_chains(const struct hx_args *args, struct hx_console *con
     hx_rows_end(rows);
     HX_TRY(err);
     if (args->format == HX_FORMAT_TEXT)
-        tell_roots(console, snapshot, chains);
+        HX_TRY(tell_roots(console, snapshot, chains));
     if (chains->left_out)
         hx_say(console, args->word[1],
                "%zu more roots reach it; their chains together would be too long: see --from",

@@ -8,6 +8,7 @@
 #include "store/file/sidecar.h"
 #include "store/file/store_file.h"
 #include "store/functions.h"
+#include "store/hints.h"
 #include "store/objects/sizes.h"
 #include "store/objects/vtab.h"
 #include "store/schema/migrate.h"
@@ -109,6 +110,7 @@ static hx_error *make_ready(hx_store *store, bool alone)
     if (alone)
         HX_TRY(hx_db_exec(store->db, store->path, "PRAGMA locking_mode = EXCLUSIVE"));
     HX_TRY(hx_functions(store->db));
+    HX_TRY(hx_hints(store->db));
     HX_TRY(hx_object_tables(store->db, &store->blocks));
     HX_TRY(hx_size_table(store->db, store->blocks));
     HX_TRY(hx_ccs_overlay_create(store->db, store->path, &store->overlay));

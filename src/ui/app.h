@@ -149,6 +149,12 @@ hx_error *hx_ui_for_object(struct hx_ui *ui, hx_error *(*open)(struct hx_ui *, u
 /* screen_object.c: who holds it, in which round, and what its words look like; nothing where that
  * is not known */
 void hx_ui_put_held(const struct hx_table *facts, bool ascii, struct hx_text *ret);
+/* screen_root.c: who has the name of a root without one, the nearest symbol, and what it reaches;
+ * nothing where it needs no such hints. */
+void hx_ui_put_hints(const struct hx_table *facts, bool ascii, struct hx_text *ret);
+/* Says that the largest rows have no names, where it is so; they are in that column. */
+void hx_ui_put_nameless(const struct hx_pane *pane, const char *column, bool ascii,
+                        struct hx_text *ret);
 /* screen_stack.c: of the frames of a stack the innermost ones of the program, at most so
  * many: "put at cache.c:41 < main at main.c:7". Returns how many; 0: nothing was recorded. */
 size_t hx_frames_put(const struct hx_table *frames, size_t most, const char *between, bool ascii,

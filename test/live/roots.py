@@ -6,6 +6,7 @@ profiler for GHC, with malloc's sizes.
 """
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -70,6 +71,34 @@ def split_off(folder):
         tell(target, "constant")
         found = bins(target.pid)
         check(found == {"cfg": (312, 1), "two": (304, 2)}, f"split off: bins {found}")
+
+
+def build_id(path):
+    said = subprocess.run(["readelf", "-n", path], capture_output=True, text=True).stdout
+    return re.search("Build ID: ([0-9a-f]+)", said)[1]
+
+
+def hints(folder):
+    """A variable without a name: who has its name, and what lies near."""
+    with Target([victim("roots_stripped")]) as target:
+        tell(target, "constant")
+        names = f"debug file of build-id {build_id(victim('roots_stripped'))}"
+        said = heapx("report", target.pid, "holders")[2]
+        check(f"roots_stripped: its variables have no names here: {names}" in said, f"said {said}")
+        store = snap(folder, target.pid, name="hints")
+        held = rows(store, "SELECT address FROM objects WHERE holder LIKE 'roots_stripped+%'")
+        said = heapx("why", store, held[0]["address"])[2]
+        check(f"{names}; nearest symbol: " in said, f"why said {said}")
+    dash = shutil.which("dash")
+    if not dash or not os.path.exists("/var/lib/dpkg/info/dash.list"):
+        return
+    number = build_id(dash)
+    if os.path.exists(f"/usr/lib/debug/.build-id/{number[:2]}/{number[2:]}.debug"):
+        return
+    with Target([dash, "-c", "a=$(yes | head -c 100000); echo ready; read b"]) as target:
+        target.wait_line("ready")
+        said = heapx("report", target.pid, "holders")[2]
+        check("dash: its variables have no names here: package dash-dbgsym" in said, f"said {said}")
 
 
 NEIGHBOURS = {"cache": (15600, 150), "sessions": (1440, 20), "cache+sessions": (200, 1),
@@ -371,5 +400,5 @@ def resident(folder):
 
 
 if __name__ == "__main__":
-    live.main(example, split_off, neighbours, in_a_library, in_cpp, sums, named_by_the_user, changes,
+    live.main(example, split_off, hints, neighbours, in_a_library, in_cpp, sums, named_by_the_user, changes,
               odd_entries, absurd, resident, long=(in_cpp, sums, changes, resident))

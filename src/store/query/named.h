@@ -98,7 +98,8 @@ struct hx_query_args {
       "offset target kind bytes type points rule", "edges of an object")                           \
     X(root, "snapshot [other] id", "offset address target kind bytes type state edges_out",        \
       "to what a root refers; with `other` the root that has the name of that one there")          \
-    X(root_facts, "snapshot [other] id", "rows *", "the root in `roots`")                          \
+    X(root_facts, "snapshot [other] id", "rows * near names_in reaches",                           \
+      "the root in `roots`, and what helps where it has no name")                                  \
     X(root_at, "snapshot address", "root_id name",                                                 \
       "the root, no named one, that holds an address")                                             \
     X(dominated, "snapshot [address]", "* rest",                                                   \
@@ -137,8 +138,11 @@ struct hx_query_args {
       "the retainer sets of what a holder holds; label: members in doubt stand last, with `?`;"    \
       " enters: `alone`, or by how many references those in doubt come in")                        \
     X(holder_facts, "snapshot text",                                                               \
-      "rows heap_bytes kind module bytes objects alone_bytes contested_bytes entries other",       \
+      "rows heap_bytes kind module bytes objects alone_bytes contested_bytes entries other near "  \
+      "names_in reaches",                                                                          \
       "a holder; other: who contests most of what it holds")                                       \
+    X(nameless, "snapshot", "module names_in",                                                     \
+      "of the modules whose variables hold more than 1 % of the heap those that lack their names") \
     X(named_roots, "snapshot",                                                                     \
       "rank position snapshot name expr root_id kind module address direct_objects"                \
       " exclusive_bytes shared_bytes retained_bytes naming",                                       \

@@ -1,4 +1,5 @@
 /* named_objects.c - named queries about objects, roots, and the references between them. */
+#include "store/query/hint_text.h"
 #include "store/query/named_text.h"
 #include "store/query/set_label.h"
 
@@ -146,9 +147,12 @@ TEXT(root) = "SELECT e.address - r.address AS offset, e.address AS address, e.ta
              " LEFT JOIN objects o ON o.snapshot = e.snapshot AND o.address = e.target"
              " WHERE e.snapshot = $snapshot AND e.root_id = " ROOT;
 
-TEXT(root_facts) = "SELECT (SELECT count(*) FROM root_edges WHERE snapshot = $snapshot"
-                   " AND root_id = " ROOT ") AS rows, r.* FROM roots r"
-                   " WHERE r.snapshot = $snapshot AND r.root_id = " ROOT;
+TEXT(root_facts) =
+    "SELECT (SELECT count(*) FROM root_edges WHERE snapshot = $snapshot"
+    " AND root_id = " ROOT
+    ") AS rows, v.*, " HX_HINT_COLUMNS("r") " FROM roots v CROSS JOIN hx_root r"
+                                            " ON r.snapshot = v.snapshot AND r.root_id = v.root_id"
+                                            " WHERE r.snapshot = $snapshot AND r.root_id = " ROOT;
 
 TEXT(root_at) = "SELECT root_id, name FROM roots WHERE snapshot = $snapshot"
                 " AND address <= $address AND $address - address < size"

@@ -1,4 +1,5 @@
 /* named_sets.c - named queries about retainer sets, bins, named roots and pages. */
+#include "store/query/hint_text.h"
 #include "store/query/named_text.h"
 #include "store/query/set_label.h"
 
@@ -146,12 +147,22 @@ TEXT(holder_facts) =
             " JOIN hx_holding o ON o.snapshot = c.snapshot AND o.holder = c.other"
             " WHERE c.snapshot = x.snapshot AND c.holder = x.holder"
             " ORDER BY c.bytes DESC, o.name"
-            " LIMIT 1) AS other"
+            " LIMIT 1) AS other,"
+        " " HX_HINT_COLUMNS("r")
     " FROM snapshots s"
     " LEFT JOIN hx_holding x ON x.snapshot = s.snapshot AND x.name = $text AND x.objects > 0"
+    " LEFT JOIN hx_root r ON r.snapshot = x.snapshot AND r.name = x.name AND r.module = x.module"
     " WHERE s.snapshot = $snapshot"
     " LIMIT 1";
 /* clang-format on */
+
+TEXT(nameless) =
+    "SELECT b.module AS module, hx_names_in(b.path, b.build_id) AS names_in"
+    " FROM hx_bare b WHERE b.snapshot = $snapshot AND (SELECT heap_bytes FROM snapshots"
+    " WHERE snapshot = $snapshot) < 100 * (SELECT sum(h.bytes) FROM hx_holding h"
+    " WHERE h.snapshot = b.snapshot AND h.module = b.module"
+    " AND substr(h.name, 1, length(b.module) + 3) = b.module || '+0x')"
+    " ORDER BY b.module LIMIT 5";
 
 /* --- named roots ---------------------------------------------------------------------------- */
 

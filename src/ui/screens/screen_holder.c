@@ -71,6 +71,7 @@ static void holder_title(const struct hx_ui *ui, const struct hx_pane *pane, str
     if (heap > 0)
         hx_text_putf(ret, ", %.1f%% of the heap", 100.0 * (double)bytes / (double)heap);
     put_others(facts, !ui->term.utf8, ret);
+    hx_ui_put_hints(facts, !ui->term.utf8, ret);
 }
 
 static const char *row_label(const struct hx_pane *pane, size_t row)

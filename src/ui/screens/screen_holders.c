@@ -64,7 +64,6 @@ static void holders_title(const struct hx_ui *ui, const struct hx_pane *pane, st
 {
     const struct hx_table *facts = &pane->facts;
     struct hx_text parts = {0};
-    (void)ui;
     hx_text_puts(ret, "Holders");
     if (!hx_table_int(facts, 0, "rows", 0))
         return;
@@ -77,6 +76,7 @@ static void holders_title(const struct hx_ui *ui, const struct hx_pane *pane, st
     if (parts.n)
         hx_text_putf(ret, "\n%s", parts.s + 2);
     hx_text_free(&parts);
+    hx_ui_put_nameless(pane, "holder", !ui->term.utf8, ret);
 }
 
 static bool holder_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)

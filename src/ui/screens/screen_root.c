@@ -1,6 +1,7 @@
 /* screen_root.c - one root: the objects that its words point to. */
 #include "ui/app.h"
 #include "ui/list/pane.h"
+#include "layout/type_name.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -23,6 +24,25 @@ static void root_source(const struct hx_pane *pane, int64_t snapshot, struct hx_
         .snapshot = snapshot, .id = pane->id, .other = pane->from == snapshot ? 0 : pane->from};
     hx_query_put(HX_QUERY_root, &args, &ret->sql);
     hx_query_put(HX_QUERY_root_facts, &args, &ret->facts);
+}
+
+void hx_ui_put_hints(const struct hx_table *facts, bool ascii, struct hx_text *ret)
+{
+    const char *in = hx_table_text(facts, 0, "names_in");
+    const char *near = hx_table_text(facts, 0, "near");
+    const char *reaches = hx_table_text(facts, 0, "reaches");
+    if (!*in)
+        return;
+    hx_text_puts(ret, "\nits name: ");
+    hx_text_escape(ret, in, strlen(in), ascii);
+    if (*reaches) {
+        hx_text_puts(ret, "\nreaches ");
+        hx_text_type_shown(ret, reaches, ascii);
+    }
+    if (*near) {
+        hx_text_puts(ret, "\nnearest symbol: ");
+        hx_text_type_shown(ret, near, ascii);
+    }
 }
 
 static void root_title(const struct hx_ui *ui, const struct hx_pane *pane, struct hx_text *ret)
@@ -56,6 +76,7 @@ static void root_title(const struct hx_ui *ui, const struct hx_pane *pane, struc
     int64_t retained = hx_table_int(facts, 0, "retained_bytes", -1);
     if (retained >= 0)
         hx_text_putf(ret, ", retains %s", hx_human_bytes((uint64_t)retained, size));
+    hx_ui_put_hints(facts, ascii, ret);
 }
 
 static const char *const key[] = {"offset", "target", NULL};

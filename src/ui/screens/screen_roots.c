@@ -25,25 +25,24 @@ static void roots_source(const struct hx_pane *pane, int64_t snapshot, struct hx
 }
 
 /* Is it a global that goes by its place in the file ("vim+0x37a0d8")? */
-static bool is_unnamed_global(const struct hx_table *rows, size_t row)
+static bool is_unnamed_global(const struct hx_table *rows, size_t row, const char *column)
 {
     const char *module = hx_table_text(rows, row, "module");
-    const char *name = hx_table_text(rows, row, "name");
+    const char *name = hx_table_text(rows, row, column);
     size_t n = strlen(module);
-    return n && strcmp(hx_table_text(rows, row, "kind"), "global") == 0 &&
-           strncmp(name, module, n) == 0 && strncmp(name + n, "+0x", 3) == 0;
+    return n && strncmp(name, module, n) == 0 && strncmp(name + n, "+0x", 3) == 0;
 }
 
-/* Where names come from that the largest ones lack. */
-static void put_missing_names(const struct hx_pane *pane, bool ascii, struct hx_text *ret)
+void hx_ui_put_nameless(const struct hx_pane *pane, const char *column, bool ascii,
+                        struct hx_text *ret)
 {
     for (size_t i = 0; i < LOOKED_AT && i < pane->rows.n_rows && !pane->offset; i++) {
         const char *module = hx_table_text(&pane->rows, i, "module");
-        if (!is_unnamed_global(&pane->rows, i))
+        if (!is_unnamed_global(&pane->rows, i, column))
             continue;
         hx_text_puts(ret, "\nno names of variables in ");
         hx_text_escape(ret, module, strlen(module), ascii);
-        hx_text_puts(ret, ": a -dbgsym package or -g gives them");
+        hx_text_puts(ret, ": Enter on one says where they are");
         return;
     }
 }
@@ -54,7 +53,7 @@ static void roots_title(const struct hx_ui *ui, const struct hx_pane *pane, stru
     if (pane->loaded) {
         hx_text_puts(ret, ": ");
         hx_text_count(ret, pane->total);
-        put_missing_names(pane, !ui->term.utf8, ret);
+        hx_ui_put_nameless(pane, "name", !ui->term.utf8, ret);
     }
 }
 
