@@ -78,38 +78,17 @@ static struct hx_value type_value(const struct hx_snapshot *snapshot, hx_obj obj
     return (struct hx_value){.type = HX_VALUE_TEXT, .text = name->s, .text_bytes = name->n};
 }
 
-/* Where the word of a step stands in graph.edge. */
-static hx_eidx edge_of(const struct hx_graph *graph, const struct hx_step *step)
-{
-    hx_eidx e = hx_graph_edge_from(graph, step->source, step->offset);
-    return e < graph->fwd[(size_t)step->source + 1] ? e : graph->fwd[step->source];
-}
-
 /* What a rule says of a word that is not firm, be the rule switched off or not. */
 static hx_error *tell_rule(const struct hx_snapshot *snapshot, const struct hx_step *step,
                            struct hx_text *text)
 {
-    static const struct hx_hold_options every = {.holders = true};
-    const struct hx_graph *graph = &snapshot->graph;
-    if (!graph->evidence)
+    hx_eidx e = 0;
+    enum hx_rule rule = (enum hx_rule)hx_step_rule(snapshot, step, &e);
+    if (hx_rule_rank(rule) == HX_RANK_FIRM)
         return NULL;
-    if (step->source != HX_NO_OBJ) {
-        hx_eidx e = edge_of(graph, step);
-        return hx_word_rank(graph->evidence[e], &every) == HX_RANK_FIRM
-                   ? NULL
-                   : hx_rule_explain(snapshot, step->source, e, text);
-    }
-    size_t end = hx_snapshot_root_edges(snapshot, (uint64_t)step->root + 1);
-    for (size_t e = hx_snapshot_root_edges(snapshot, step->root); e < end; e++) {
-        const struct hx_root_edge *edge = &snapshot->root_edges.v[e];
-        const char *said = hx_rule_text((enum hx_rule)HX_EVIDENCE_RULE(edge->evidence));
-        if (edge->target == step->target && said &&
-            hx_word_rank(edge->evidence, &every) != HX_RANK_FIRM &&
-            edge->address - snapshot->roots.v[step->root].address == step->offset) {
-            hx_text_puts(text, said);
-            break;
-        }
-    }
+    if (step->source != HX_NO_OBJ)
+        return hx_rule_explain(snapshot, step->source, e, text);
+    hx_text_puts(text, hx_rule_text(rule));
     return text->failed ? hx_error_nomem() : NULL;
 }
 

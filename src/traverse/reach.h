@@ -26,6 +26,11 @@ struct hx_step {
     uint64_t offset; /* bytes: in the source object, or in the root's range */
     uint8_t kind;    /* enum hx_edge_kind */
 };
+/* The rule that says something of a step's word; 0: none does. *ret_edge: where the word stands in
+ * graph.edge, of a step that does not begin in a root. */
+unsigned hx_step_rule(const struct hx_snapshot *snapshot, const struct hx_step *step,
+                      hx_eidx *ret_edge);
+
 struct hx_chain {
     struct hx_step *step;
     size_t n;

@@ -149,6 +149,11 @@ hx_error *hx_ui_for_object(struct hx_ui *ui, hx_error *(*open)(struct hx_ui *, u
 /* screen_object.c: who holds it, in which round, and what its words look like; nothing where that
  * is not known */
 void hx_ui_put_held(const struct hx_table *facts, bool ascii, struct hx_text *ret);
+/* screen_details.c: figures of the word at an offset of an object, for hx_rule_put(); asks the
+ * store */
+struct hx_word_figures;
+hx_error *hx_ui_word_figures(hx_store *store, int64_t snapshot, uint64_t address, int64_t offset,
+                             struct hx_word_figures *ret);
 /* screen_root.c: who has the name of a root without one, the nearest symbol, and what it reaches;
  * nothing where it needs no such hints. */
 void hx_ui_put_hints(const struct hx_table *facts, bool ascii, struct hx_text *ret);

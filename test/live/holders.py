@@ -411,6 +411,30 @@ def recorded(_):
     hold_to_limits(variants(PROGRAMS), recorded=True)
 
 
+def words(folder):
+    """What is said of a word that is not firm: by `why`, and in the explorer by `w`, `x` and `i`."""
+    store = run_plain(live.victim("holders/kv_store"), folder)[0]
+    slack = live.rows(store, "SELECT source, target, offset FROM edges WHERE rule = 'slack' LIMIT 1")[0]
+    alike = live.row(store, "SELECT count(*) AS blocks, (SELECT count(*) FROM edges e WHERE e.offset ="
+                     f" {slack['offset']} AND e.source IN (SELECT address FROM objects WHERE shape = s.shape)) AS words"
+                     f" FROM objects s WHERE s.shape = (SELECT shape FROM objects WHERE address = {slack['source']})")
+    figures = f"a pointer in {alike['words']:,} of {alike['blocks']:,}"
+    few = live.rows(store, "SELECT address FROM objects WHERE round = 3 LIMIT 1")[0]["address"]
+    said = live.heapx("why", store, few)[1]
+    check(re.search("a link that is not answered|a pointer in [0-9,]+ of [0-9,]+ alike: in a field", said), said)
+    script = f"{folder}/keys"
+    with open(script, "w") as keys:
+        keys.write(f":hex {slack['source']}\n:search {slack['target']:x}\n:save-display {folder}/hex\n"
+                   f"i\n:save-display {folder}/details\n"
+                   f':why {few}\n:search sparse\n:save-display {folder}/why\n')
+    live.heapx("open", store, "--script", script)
+    for name, want in (("hex", f"stray: {figures} alike: "), ("details", f"counted +{figures}"),
+                       ("why", r"\n +sparse: (a link that is not answered|a pointer in )")):
+        with open(f"{folder}/{name}") as display:
+            text = display.read()
+        check(re.search(want, text), f"{want!r} is not on\n{text}")
+
+
 def people(args):
     with_recorder = "--recorded" in args
     args = [a for a in args if a != "--recorded"]
@@ -434,4 +458,4 @@ def people(args):
 if __name__ == "__main__":
     if {"--table", "--truth", "--explain"} & set(sys.argv):
         sys.exit(people(sys.argv[1:]))
-    sys.exit(live.main(quick, fitted, later, recorded, nightly=(fitted, later, recorded)))
+    sys.exit(live.main(words, quick, fitted, later, recorded, nightly=(fitted, later, recorded)))

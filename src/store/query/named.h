@@ -91,6 +91,8 @@ struct hx_query_args {
     X(largest_new_object, "snapshot other where limit", "address",                                 \
       "of the `limit` largest of a set (-1: of all) the first that the other snapshot has not")    \
     X(edge_first, "snapshot address", "row", "the number of an object's first edge")               \
+    X(alike, "snapshot address [offset]", "offset words alike requested",                          \
+      "of the objects of its shape how many have a pointer at an offset; of very many the first")  \
     X(edge_offset, "id address", "offset", "of the object's edge with that number")                \
     X(edges_by_number, "id address limit", "offset target kind bytes type points rule",            \
       "edges of an object from that number on")                                                    \

@@ -115,6 +115,19 @@ TEXT(largest_new_object) =
 TEXT(edge_first) = "SELECT rowid AS row FROM edges WHERE snapshot = $snapshot AND source = $address"
                    " LIMIT 1";
 
+/* At most 100,000 of them, with some 2 million edges. A row with the offset that was asked for
+ * comes even where it counts nothing. */
+TEXT(alike) =
+    "WITH o AS MATERIALIZED (SELECT address FROM objects WHERE snapshot = $snapshot AND shape ="
+    " (SELECT shape FROM objects WHERE snapshot = $snapshot AND address = $address)"
+    " LIMIT min(100000, 1 + 2000000 / (1 + coalesce((SELECT edges_out FROM objects"
+    " WHERE snapshot = $snapshot AND address = $address), 0))))"
+    " SELECT {offset:$offset~e.offset} AS offset, count(*) AS words,"
+    " (SELECT count(*) FROM o) AS alike, (SELECT requested FROM objects"
+    " WHERE snapshot = $snapshot AND address = $address) AS requested FROM o CROSS JOIN edges e"
+    " ON e.snapshot = $snapshot AND e.source = o.address{offset: AND e.offset = $offset~"
+    " GROUP BY e.offset ORDER BY e.offset}";
+
 TEXT(edge_offset) = "SELECT offset FROM edges WHERE rowid = $id AND source = $address";
 
 #define EDGE                                                                                       \

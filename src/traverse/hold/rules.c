@@ -26,6 +26,11 @@ const char *hx_rule_text(enum hx_rule rule)
     return (unsigned)rule < HX_RULE_COUNT ? rules[rule].text : NULL;
 }
 
+enum hx_rank hx_rule_rank(enum hx_rule rule)
+{
+    return (unsigned)rule < HX_RULE_COUNT ? rules[rule].rank : HX_RANK_FIRM;
+}
+
 enum hx_rank hx_word_rank(hx_evidence evidence, const struct hx_hold_options *options)
 {
     enum hx_rule rule = HX_EVIDENCE_RULE(evidence);
@@ -67,9 +72,9 @@ hx_error *hx_rules_parse(const char *text, uint64_t *off)
 
 /* How many blocks look like the source, and how many of them have an edge at the same offset. */
 static void count_alike(const struct hx_graph *graph, hx_obj source, uint64_t offset,
-                        uint64_t *ret_edges, uint64_t *ret_blocks)
+                        int64_t *ret_edges, int64_t *ret_blocks)
 {
-    uint64_t edges = 0, blocks = 0;
+    int64_t edges = 0, blocks = 0;
     for (hx_obj i = 0; i < graph->n; i++) {
         if (graph->shape[i] != graph->shape[source])
             continue;
@@ -81,26 +86,41 @@ static void count_alike(const struct hx_graph *graph, hx_obj source, uint64_t of
     *ret_blocks = blocks;
 }
 
+bool hx_rule_counts(enum hx_rule rule)
+{
+    return rule == HX_RULE_slack || rule == HX_RULE_field || rule == HX_RULE_few;
+}
+
+void hx_rule_put(enum hx_rule rule, const struct hx_word_figures *figures, struct hx_text *text)
+{
+    if (rule == HX_RULE_NONE || !hx_rule_text(rule))
+        return;
+    if (rule == HX_RULE_requested && figures->requested >= 0) {
+        hx_text_puts(text, "behind the ");
+        hx_text_count(text, figures->requested);
+        hx_text_puts(text, " requested bytes");
+        return;
+    }
+    if (hx_rule_counts(rule) && figures->alike > 0) {
+        hx_text_puts(text, "a pointer in ");
+        hx_text_count(text, figures->words);
+        hx_text_puts(text, " of ");
+        hx_text_count(text, figures->alike);
+        hx_text_puts(text, " alike: ");
+    }
+    hx_text_puts(text, hx_rule_text(rule));
+}
+
 hx_error *hx_rule_explain(const struct hx_snapshot *snapshot, hx_obj source, hx_eidx e,
                           struct hx_text *text)
 {
     const struct hx_graph *graph = &snapshot->graph;
     enum hx_rule rule = graph->evidence ? HX_EVIDENCE_RULE(graph->evidence[e]) : HX_RULE_NONE;
-    const char *what = hx_rule_text(rule);
-    if (!what)
-        return NULL;
-    if (rule == HX_RULE_requested && graph->requested &&
-        graph->requested[source] != HX_NO_REQUEST) {
-        hx_text_putf(text, "behind the %llu requested bytes",
-                     (unsigned long long)graph->requested[source]);
-        return text->failed ? hx_error_nomem() : NULL;
-    }
-    hx_text_puts(text, what);
-    if (graph->shape && graph->shape[source] != HX_NO_SHAPE && rule >= HX_RULE_slack) {
-        uint64_t edges, blocks;
-        count_alike(graph, source, hx_edge_offset(graph->edge[e]), &edges, &blocks);
-        hx_text_putf(text, ": a pointer in %llu of %llu alike", (unsigned long long)edges,
-                     (unsigned long long)blocks);
-    }
+    struct hx_word_figures figures = {.requested = -1};
+    if (graph->requested && graph->requested[source] != HX_NO_REQUEST)
+        figures.requested = (int64_t)graph->requested[source];
+    if (graph->shape && graph->shape[source] != HX_NO_SHAPE && hx_rule_counts(rule))
+        count_alike(graph, source, hx_edge_offset(graph->edge[e]), &figures.words, &figures.alike);
+    hx_rule_put(rule, &figures, text);
     return text->failed ? hx_error_nomem() : NULL;
 }

@@ -38,8 +38,9 @@ enum hx_rule {
         HX_RULE_COUNT,
 };
 
-const char *hx_rule_name(enum hx_rule rule); /* "requested"; NULL: none */
-const char *hx_rule_text(enum hx_rule rule); /* "behind the requested bytes"; NULL: none */
+const char *hx_rule_name(enum hx_rule rule);  /* "requested"; NULL: none */
+const char *hx_rule_text(enum hx_rule rule);  /* "behind the requested bytes"; NULL: none */
+enum hx_rank hx_rule_rank(enum hx_rule rule); /* of a word; HX_RULE_NONE: firm */
 /* By its name; HX_RULE_NONE: there is none of that name. */
 enum hx_rule hx_rule_find(const char *name);
 
@@ -61,8 +62,20 @@ enum hx_rank hx_word_rank(hx_evidence evidence, const struct hx_hold_options *op
  * no rule has. */
 hx_error *hx_rules_parse(const char *text, uint64_t *off);
 
-/* Appends what is said of the word of edge `e`, with figures ("behind the 47 requested bytes", "119
- * of 20,000 alike"); nothing where no rule says something. Counts those alike: linear. */
+/* What is counted about a word of an object. */
+struct hx_word_figures {
+    int64_t requested;    /* bytes of the object; -1: not known */
+    int64_t words, alike; /* so many of those alike have a pointer there; alike 0: not counted */
+};
+
+/* Does a rule go by how many of those alike have a pointer there? */
+bool hx_rule_counts(enum hx_rule rule);
+
+/* Appends what is said of a word with these figures: "behind the 47 requested bytes", "a pointer in
+ * 119 of 20,000 alike: in a field that is hardly ever set"; nothing of HX_RULE_NONE. */
+void hx_rule_put(enum hx_rule rule, const struct hx_word_figures *figures, struct hx_text *text);
+
+/* The same of the word of edge `e`. Counts those alike: linear. */
 hx_error *hx_rule_explain(const struct hx_snapshot *snapshot, hx_obj source, hx_eidx e,
                           struct hx_text *text);
 

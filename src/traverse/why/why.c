@@ -512,6 +512,30 @@ hx_error *hx_why(const struct hx_snapshot *snapshot, hx_obj object,
     return NULL;
 }
 
+unsigned hx_step_rule(const struct hx_snapshot *snapshot, const struct hx_step *step,
+                      hx_eidx *ret_edge)
+{
+    const struct hx_graph *graph = &snapshot->graph;
+    if (!graph->evidence)
+        return 0;
+    if (step->source != HX_NO_OBJ) {
+        for (hx_eidx e = graph->fwd[step->source]; e < graph->fwd[(size_t)step->source + 1]; e++)
+            if (hx_edge_offset(graph->edge[e]) == step->offset) {
+                *ret_edge = e;
+                return HX_EVIDENCE_RULE(graph->evidence[e]);
+            }
+        return 0;
+    }
+    size_t end = hx_snapshot_root_edges(snapshot, (uint64_t)step->root + 1);
+    for (size_t e = hx_snapshot_root_edges(snapshot, step->root); e < end; e++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[e];
+        if (edge->target == step->target &&
+            edge->address - snapshot->roots.v[step->root].address == step->offset)
+            return HX_EVIDENCE_RULE(edge->evidence);
+    }
+    return 0;
+}
+
 void hx_chains_deinit(struct hx_chains *chains)
 {
     for (size_t i = 0; i < chains->n; i++)

@@ -106,8 +106,28 @@ struct asking {
     int64_t stack_id, ccs_id; /* one of them; of neither, the stack of an object */
     int64_t snapshot;
     uint64_t address;
+    enum hx_rule rule; /* or of the word at an offset of the object at the address */
+    int64_t offset;
+    struct hx_word_figures figures;
     struct hx_table frames;
 };
+
+hx_error *hx_ui_word_figures(hx_store *store, int64_t snapshot, uint64_t address, int64_t offset,
+                             struct hx_word_figures *ret)
+{
+    HX_ROWS hx_rows *rows = NULL;
+    const struct hx_query_args args = {.snapshot = snapshot, .address = address, .offset = offset};
+    HX_TRY(hx_query_named(store, HX_QUERY_alike, &args, &rows));
+    bool more; /* of offset 0 it gives those of all others behind it */
+    HX_TRY(hx_rows_next(rows, &more));
+    if (!more || hx_rows_value(rows, 0).i != offset)
+        return NULL;
+    struct hx_value requested = hx_rows_value(rows, 3);
+    ret->words = hx_rows_value(rows, 1).i;
+    ret->alike = hx_rows_value(rows, 2).i;
+    ret->requested = requested.type == HX_VALUE_INT ? requested.i : -1;
+    return NULL;
+}
 
 static hx_error *details_job_run(struct hx_job *job, hx_store *store,
                                  const struct hx_progress *progress)
@@ -121,6 +141,9 @@ static hx_error *details_job_run(struct hx_job *job, hx_store *store,
     };
     HX_ROWS hx_rows *rows = NULL;
     (void)progress;
+    if (asking->rule)
+        return hx_ui_word_figures(store, asking->snapshot, asking->address, asking->offset,
+                                  &asking->figures);
     HX_TRY(
         hx_query_named(store, asking->ccs_id ? HX_QUERY_ccs_stack : HX_QUERY_stack, &args, &rows));
     return hx_table_read(&asking->frames, rows, -1);
@@ -156,6 +179,12 @@ static void details_job_done(struct hx_job *job, struct hx_ui *ui, hx_error *err
     }
     struct hx_table rows = pane->rows;
     pane->rows = (struct hx_table){0};
+    if (asking->rule) {
+        struct hx_text text = {0};
+        hx_rule_put(asking->rule, &asking->figures, &text);
+        error = add_lines(&rows, "counted", hx_text_str(&text), value_width());
+        hx_text_free(&text);
+    }
     for (size_t i = 0; i < asking->frames.n_rows && !error; i++) {
         struct hx_text name = {0}, text = {0};
         hx_text_putf(&name, "%s%s",
@@ -179,20 +208,41 @@ static void details_job_destroy(struct hx_job *job)
     free(asking);
 }
 
-/* The stack comes later than the rest: that of the row, or of the object that it stands for. */
+/* Does the row stand for a word of an object that a rule says something of, with figures? */
+static bool is_word(const struct hx_pane *below, size_t row, struct asking *ret)
+{
+    const struct hx_table *rows = &below->rows;
+    const char *what = hx_table_text(rows, row, "what");
+    ret->rule = hx_rule_find(hx_table_text(rows, row, "rule"));
+    ret->offset = hx_table_int(rows, row, "offset", -1);
+    ret->address = below->address;
+    if (below->screen == &hx_screen_object && strcmp(what, "from") == 0)
+        ret->address = (uint64_t)hx_table_int(rows, row, "object", 0);
+    else if (below->screen != &hx_screen_hex && strcmp(what, "to") != 0)
+        ret->rule = HX_RULE_NONE;
+    if (ret->offset < 0 || (ret->rule != HX_RULE_requested && !hx_rule_counts(ret->rule)))
+        ret->rule = HX_RULE_NONE;
+    return ret->rule != HX_RULE_NONE;
+}
+
+/* The stack comes later than the rest: that of the row, or of the object that it stands for; so do
+ * figures of a word. */
 static hx_error *request_details(struct hx_ui *ui, struct hx_pane *pane,
                                  const struct hx_pane *below, size_t row)
 {
+    struct asking word = {.figures.requested = -1};
     int64_t stack_id = hx_table_int(&below->rows, row, "stack_id", 0);
     int64_t ccs_id = stack_id ? 0 : hx_table_int(&below->rows, row, "ccs_id", 0);
     uint64_t address = 0;
-    if (!stack_id && !ccs_id)
+    bool is_of_word = is_word(below, row, &word);
+    if (!stack_id && !ccs_id && !is_of_word)
         return NULL;
     if (!stack_id && hx_pane_object(below, row, &address))
         ccs_id = 0;
 
     struct asking *asking = calloc(1, sizeof *asking);
     HX_NEED(asking);
+    *asking = word;
     asking->job = (struct hx_job){.what = "loading the stack",
                                   .quiet = true,
                                   .lane = HX_LANE_READ,
@@ -204,7 +254,8 @@ static hx_error *request_details(struct hx_ui *ui, struct hx_pane *pane,
     asking->stack_id = stack_id;
     asking->ccs_id = ccs_id;
     asking->snapshot = below->snapshot;
-    asking->address = address;
+    if (!is_of_word)
+        asking->address = address;
     hx_jobs_start(ui->jobs, &asking->job);
     return NULL;
 }
@@ -225,7 +276,8 @@ static hx_error *fill_details(struct hx_ui *ui, struct hx_pane *pane)
          i++) {
         struct hx_text text = {0};
         const char *name = below->rows.names[i];
-        if (strcmp(name, "brief") == 0) /* of a label that stands there whole */
+        if (strcmp(name, "brief") == 0 ||                   /* of a label that stands there whole */
+            strncmp(name, "alike_", strlen("alike_")) == 0) /* said in words */
             continue;
         const struct hx_cell *cell = below->rows.cell + row * below->rows.n_columns + i;
         value_text(name, cell, !ui->term.utf8, &text);

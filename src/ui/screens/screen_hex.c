@@ -46,9 +46,26 @@ static const struct hx_column pointers_only[] = {
     {0},
 };
 
-static const char *const names[] = {"mark",  "offset", "hex",  "text",   "leads",  "type",  "kind",
-                                    "bytes", "points", "rule", "target", "inside", "value", NULL};
-enum { MARK, OFFSET, HEX, TEXT, LEADS, TYPE, KIND, BYTES, POINTS, RULE, TARGET, INSIDE, VALUE };
+static const char *const names[] = {"mark",  "offset",      "hex",       "text", "leads",  "type",
+                                    "kind",  "bytes",       "points",    "rule", "target", "inside",
+                                    "value", "alike_words", "alike_all", NULL};
+enum {
+    MARK,
+    OFFSET,
+    HEX,
+    TEXT,
+    LEADS,
+    TYPE,
+    KIND,
+    BYTES,
+    POINTS,
+    RULE,
+    TARGET,
+    INSIDE,
+    VALUE,
+    WORDS,
+    ALIKE
+};
 
 /* What the title says; one row of the pane's facts. */
 static const char *const fact_names[] = {"bytes",  "type",    "pointers", "pid",  "requested",
@@ -314,6 +331,31 @@ static hx_error *add_words(struct asking *asking, hx_store *store, const struct 
     return NULL;
 }
 
+/* Of words that are judged by those of other objects: how many of these have a pointer there. */
+static hx_error *count_alike(struct asking *asking, hx_store *store)
+{
+    size_t row = 0, n = asking->rows.n_rows, columns = asking->rows.n_columns;
+    struct hx_cell *cell = asking->rows.cell;
+    while (row < n && !hx_rule_counts(hx_rule_find(hx_cell_text(&cell[row * columns + RULE]))))
+        row++;
+    if (row == n)
+        return NULL;
+    HX_ROWS hx_rows *counts = NULL;
+    const struct hx_query_args args = {.snapshot = asking->snapshot, .address = asking->address};
+    HX_TRY(hx_query_named(store, HX_QUERY_alike, &args, &counts));
+    for (bool more = true; more && row < n;) {
+        HX_TRY(hx_rows_next(counts, &more));
+        int64_t offset = more ? hx_rows_value(counts, 0).i : INT64_MAX;
+        while (row < n && cell[row * columns + OFFSET].i < offset)
+            row++;
+        if (row == n || cell[row * columns + OFFSET].i != offset)
+            continue;
+        hx_cell_set_int(&cell[row * columns + WORDS], hx_rows_value(counts, 1).i);
+        hx_cell_set_int(&cell[row * columns + ALIKE], hx_rows_value(counts, 2).i);
+    }
+    return NULL;
+}
+
 /* So many rows in all, and which of them to load. */
 static void choose_hex_window(struct asking *asking, int64_t total)
 {
@@ -364,7 +406,7 @@ static hx_error *hex_job_run(struct hx_job *job, hx_store *store,
         choose_hex_window(asking, hx_table_int(&asking->facts, 0, "pointers", 0));
         HX_TRY(add_pointers(asking, store));
     }
-    return NULL;
+    return count_alike(asking, store);
 }
 
 /* --- the pane --- */
@@ -491,14 +533,15 @@ static void put_absence(const struct hx_pane *pane, struct hx_text *ret)
 static void put_doubt(const struct hx_pane *pane, size_t row, struct hx_text *ret)
 {
     enum hx_rule rule = hx_rule_find(hx_table_text(&pane->rows, row, "rule"));
-    int64_t requested = hx_table_int(&pane->facts, 0, "requested", -1);
+    const struct hx_word_figures figures = {
+        .requested = hx_table_int(&pane->facts, 0, "requested", -1),
+        .words = hx_table_int(&pane->rows, row, "alike_words", 0),
+        .alike = hx_table_int(&pane->rows, row, "alike_all", 0),
+    };
     if (rule == HX_RULE_NONE)
         return;
     hx_text_putf(ret, "\n%s: ", hx_table_text(&pane->rows, row, "points"));
-    if (rule == HX_RULE_requested && requested >= 0)
-        hx_text_putf(ret, "behind the %" PRId64 " requested bytes", requested);
-    else
-        hx_text_puts(ret, hx_rule_text(rule));
+    hx_rule_put(rule, &figures, ret);
 }
 
 /* All that is known of the word under the cursor, where columns are too narrow. */

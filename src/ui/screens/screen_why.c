@@ -35,9 +35,9 @@ static const struct hx_column columns[] = {
 };
 /* As `heapx why` names them, and what stands on the left of a line. The first row of a chain is its
  * root, and each other an object: where the pointer to it stands in the one above. */
-static const char *const names[] = {"chain", "step",  "root_id", "source",    "target", "offset",
-                                    "kind",  "bytes", "type",    "reference", NULL};
-enum { CHAIN, STEP, ROOT_ID, SOURCE, TARGET, OFFSET, KIND, BYTES, TYPE, REFERENCE };
+static const char *const names[] = {"chain", "step",  "root_id", "source", "target",    "offset",
+                                    "kind",  "bytes", "type",    "rule",   "reference", NULL};
+enum { CHAIN, STEP, ROOT_ID, SOURCE, TARGET, OFFSET, KIND, BYTES, TYPE, RULE, REFERENCE };
 
 struct asking {
     struct hx_job job;
@@ -46,6 +46,7 @@ struct asking {
     int64_t snapshot;
     char *retainer, *scheme; /* of the pane; NULL: any root */
     size_t levels;           /* deeper ones stand below each other */
+    hx_store *store;         /* while chains are written down */
     struct hx_table rows, frames;
     size_t depth; /* rows of the chain so far */
     enum hx_state state;
@@ -85,6 +86,28 @@ static hx_error *add_chain_root(struct asking *asking, size_t number, const stru
     if (*root->module && strncmp(root->name, root->module, strlen(root->module)) != 0)
         hx_text_putf(&text, " of %s", root->module);
     return set_text(&cell[REFERENCE], &text);
+}
+
+/* "stray: behind the end of a vector", of a word that is not firm. */
+static hx_error *tell_word(struct asking *asking, const struct hx_step *step, struct hx_cell *cell)
+{
+    static const char *const ranks[] = {[HX_RANK_SPARSE] = "sparse", [HX_RANK_STRAY] = "stray"};
+    const struct hx_snapshot *snapshot = asking->ui->graph;
+    struct hx_word_figures figures = {.requested = -1};
+    hx_eidx edge;
+    enum hx_rule rule = (enum hx_rule)hx_step_rule(snapshot, step, &edge);
+    enum hx_rank rank = hx_rule_rank(rule);
+    if (rank == HX_RANK_FIRM)
+        return NULL;
+    if (step->source != HX_NO_OBJ)
+        HX_TRY(hx_ui_word_figures(asking->store, asking->snapshot,
+                                  snapshot->graph.addr[step->source], (int64_t)step->offset,
+                                  &figures));
+    struct hx_text text = {0};
+    hx_text_putf(&text, "%s: ", ranks[rank]);
+    hx_rule_put(rule, &figures, &text);
+    HX_TRY(set_text(&cell[RULE], &text));
+    return hx_cell_set_text(&cell[KIND], ranks[rank], strlen(ranks[rank]));
 }
 
 static void put_indent(struct asking *asking, struct hx_text *text)
@@ -127,6 +150,7 @@ static hx_error *add_step(struct asking *asking, size_t number, const struct hx_
         hx_cell_set_int(&cell[BYTES], (int64_t)graph->size[step->target]);
         HX_TRY(hx_cell_set_text(&cell[KIND], kind, strlen(kind)));
         HX_TRY(set_name(&cell[TYPE], snapshot, step->target));
+        HX_TRY(tell_word(asking, step, cell));
     }
     put_indent(asking, &text);
     if (left_out > 1) {
@@ -319,6 +343,7 @@ static hx_error *why_job_run(struct hx_job *job, hx_store *store,
     hx_error *error = find_chains(asking, object, &hold, progress, &chains);
     hx_jobs_enter_store(asking->ui->jobs);
     HX_TRY(error);
+    asking->store = store;
     for (size_t i = 0; i < chains.n; i++)
         HX_TRY(add_chain(asking, i, &chains.chain[i]));
     if (asking->state == HX_STATE_INDIRECT)
@@ -422,6 +447,10 @@ static void why_title(const struct hx_ui *ui, const struct hx_pane *pane, struct
     hx_text_puts(ret, "\nallocated by ");
     if (!hx_frames_put(&pane->facts, 3, " < ", ascii, ret))
         hx_text_puts(ret, "- (heapx run and heapx record tell by whom)");
+    size_t row;
+    const char *rule = hx_pane_row(pane, &row) ? hx_table_text(&pane->rows, row, "rule") : "";
+    if (*rule)
+        hx_text_putf(ret, "\n%s", rule);
 }
 
 /* A chain's first row is its root, others are objects; `...` goes to the first that it stands for.
