@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "store/db.h"
 #include "store/objects/window.h"
+#include "store/query/object_name.h"
 #include "store/query/set_label.h"
 #include "store/store_private.h"
 
@@ -202,10 +203,11 @@ static int note_read(void *tables, int action, const char *first, const char *se
 static const char *shown_columns(const struct hx_query *query)
 {
     if (query->brief && strcmp(query->view, "dominators") == 0)
-        return "snapshot, address, coalesce(type, (SELECT o.shape FROM objects o"
-               " WHERE o.snapshot = dominators.snapshot AND o.address = dominators.address))"
-               " AS type, bytes, retained_bytes, retained_objects, sure_retained_bytes,"
-               " sure_retained_objects, parent";
+        return "snapshot, address, coalesce(type, (SELECT o.shape || " HX_MAKER_OF(
+            "o") " FROM objects o"
+                 " WHERE o.snapshot = dominators.snapshot AND o.address = dominators.address))"
+                 " AS type, bytes, retained_bytes, retained_objects, sure_retained_bytes,"
+                 " sure_retained_objects, parent";
     return query->brief && strcmp(query->view, "retainers") == 0
                ? "snapshot, set_id, members, many, " HX_SET_BRIEF(
                      "retainers.set_id", "members", "label", "") " AS label, bytes, objects"

@@ -435,6 +435,13 @@ def words(folder):
         check(re.search(want, text), f"{want!r} is not on\n{text}")
 
 
+def makers(folder):
+    """A shape that stands for a type says who allocated such objects, where that was recorded."""
+    store = run_recorded(live.victim("holders/kv_store"), folder)[0]
+    said = live.heapx("report", store, "dominators")[1]
+    check(re.search(r" bytes: \{.*\} from \w", said), said)
+
+
 def people(args):
     with_recorder = "--recorded" in args
     args = [a for a in args if a != "--recorded"]
@@ -458,4 +465,4 @@ def people(args):
 if __name__ == "__main__":
     if {"--table", "--truth", "--explain"} & set(sys.argv):
         sys.exit(people(sys.argv[1:]))
-    sys.exit(live.main(words, quick, fitted, later, recorded, nightly=(fitted, later, recorded)))
+    sys.exit(live.main(words, makers, quick, fitted, later, recorded, nightly=(fitted, later, recorded)))

@@ -1,12 +1,17 @@
 /* named_objects.c - named queries about objects, roots, and the references between them. */
 #include "store/query/hint_text.h"
 #include "store/query/named_text.h"
+#include "store/query/object_name.h"
 #include "store/query/set_label.h"
 
 /* --- an object ----------------------------------------------------------------------------- */
 
 /* Of an edge e: what tells against its word, else how it points. */
 #define POINTS "CASE e.rank WHEN 1 THEN 'sparse' WHEN 2 THEN 'stray' ELSE e.kind END"
+
+/* Of an object o. */
+#define OBJECT_NAME HX_OBJECT_NAME("o")
+#define SHAPE_MADE  "o.shape || " HX_MAKER_OF("o")
 
 #define SELF "o.snapshot = $snapshot AND o.address = $address"
 
@@ -53,12 +58,12 @@ TEXT(object) =
     " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
     " WHERE e.snapshot = $snapshot AND e.target = $address"
     " UNION ALL SELECT 'from', printf('0x%x', e.source), e.offset, e.kind, o.bytes,"
-    " o.state, coalesce(o.type, o.shape), e.source, NULL, NULL, NULL, " POINTS
+    " o.state, " OBJECT_NAME ", e.source, NULL, NULL, NULL, " POINTS
     ", e.rule FROM edges e LEFT JOIN objects o"
     " ON o.snapshot = e.snapshot AND o.address = e.source"
     " WHERE e.snapshot = $snapshot AND e.target = $address"
     " UNION ALL SELECT 'to', printf('0x%x', e.target), e.offset, e.kind, o.bytes,"
-    " o.state, coalesce(o.type, o.shape), e.target, NULL, NULL, NULL, " POINTS
+    " o.state, " OBJECT_NAME ", e.target, NULL, NULL, NULL, " POINTS
     ", e.rule FROM edges e LEFT JOIN objects o"
     " ON o.snapshot = e.snapshot AND o.address = e.target"
     " WHERE e.snapshot = $snapshot AND e.source = $address";
@@ -132,7 +137,7 @@ TEXT(edge_offset) = "SELECT offset FROM edges WHERE rowid = $id AND source = $ad
 
 #define EDGE                                                                                       \
     "SELECT e.offset AS offset, e.target AS target, e.kind AS kind, o.bytes AS bytes,"             \
-    " o.type AS type, " POINTS " AS points, e.rule AS rule"
+    " " OBJECT_NAME " AS type, " POINTS " AS points, e.rule AS rule"
 
 TEXT(edges_by_number) =
     "WITH RECURSIVE n(r) AS (VALUES($id) UNION ALL SELECT r + 1 FROM n LIMIT $limit) " EDGE
@@ -154,7 +159,7 @@ TEXT(edges_by_offset) = EDGE
 
 TEXT(root) = "SELECT e.address - r.address AS offset, e.address AS address, e.target AS target,"
              " e.kind AS kind, o.bytes AS bytes,"
-             " coalesce(o.type, o.shape) AS type, o.state AS state,"
+             " " OBJECT_NAME " AS type, o.state AS state,"
              " o.edges_out AS edges_out FROM root_edges e"
              " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
              " LEFT JOIN objects o ON o.snapshot = e.snapshot AND o.address = e.target"
@@ -192,7 +197,7 @@ TEXT(root_at) = "SELECT root_id, name FROM roots WHERE snapshot = $snapshot"
 
 #define LEVEL_FACTS                                                                                \
     " AS rows, s.all_bytes AS all_bytes,"                                                          \
-    " s.all_objects AS all_objects, s.own AS own, coalesce(o.type, o.shape) AS type,"              \
+    " s.all_objects AS all_objects, s.own AS own, " OBJECT_NAME " AS type,"                        \
     " o.address AS address FROM s LEFT JOIN objects o ON"                                          \
     " o.snapshot = $snapshot AND o.address = $address"
 
@@ -200,12 +205,13 @@ TEXT(root_at) = "SELECT root_id, name FROM roots WHERE snapshot = $snapshot"
 TEXT(dominated) = LEVEL(
     "1") "SELECT o.*, 0 AS rest FROM s CROSS JOIN objects o WHERE NOT s.large AND NOT s.brief"
          " AND o.snapshot = $snapshot AND o.dominator" DOMINATED_BY
-         " UNION ALL SELECT o.snapshot, o.address, o.bytes, NULL, o.type, o.shape, NULL, NULL,"
+         " UNION ALL SELECT o.snapshot, o.address, o.bytes, NULL, o.type, " SHAPE_MADE
+         ", NULL, NULL,"
          " NULL, NULL, NULL, NULL, o.dominator, o.retained_bytes, o.retained_objects,"
          " o.sure_retained_bytes, o.sure_retained_objects, NULL, NULL"
          ", 0 AS rest FROM s CROSS JOIN objects o WHERE s.large AND NOT s.brief"
          " AND o.snapshot = $snapshot AND o.dominator" DOMINATED_BY
-         " UNION ALL SELECT d.snapshot, d.address, d.bytes, NULL, d.type, (SELECT o.shape"
+         " UNION ALL SELECT d.snapshot, d.address, d.bytes, NULL, d.type, (SELECT " SHAPE_MADE
          " FROM objects o WHERE o.snapshot = $snapshot AND o.address = d.address), NULL, NULL,"
          " NULL, NULL, NULL, NULL, d.parent, d.retained_bytes, d.retained_objects, "
          "d.sure_retained_bytes,"
@@ -247,7 +253,7 @@ TEXT(merged_tree_facts) = "SELECT (SELECT count(*)" NODES ") AS rows,"
                           " AND kind = $text) AS deepest, heap_bytes FROM snapshots"
                           " WHERE snapshot = $snapshot";
 
-TEXT(dominators) = "SELECT d.*, o.shape AS shape FROM dominators d LEFT JOIN objects o"
+TEXT(dominators) = "SELECT d.*, " SHAPE_MADE " AS shape FROM dominators d LEFT JOIN objects o"
                    " ON o.snapshot = d.snapshot AND o.address = d.address"
                    " WHERE d.snapshot = $snapshot";
 
