@@ -427,6 +427,8 @@ def words(folder):
         keys.write(f":hex {slack['source']}\n:search {slack['target']:x}\n:save-display {folder}/hex\n"
                    f"i\n:save-display {folder}/details\n"
                    f':why {few}\n:search sparse\n:save-display {folder}/why\n')
+    doubt = live.row(store, "SELECT doubt_bytes, heap_bytes FROM snapshots")
+    check(0 < doubt["doubt_bytes"] <= doubt["heap_bytes"], f"doubt {doubt}")
     live.heapx("open", store, "--script", script)
     for name, want in (("hex", f"stray: {figures} alike: "), ("details", f"counted +{figures}"),
                        ("why", r"\n +sparse: (a link that is not answered|a pointer in )")):

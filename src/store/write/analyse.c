@@ -290,7 +290,7 @@ static hx_error *analyse_entries(struct hx_writer *w, const struct retainers *r)
 
 /* --- what all edges would say ------------------------------------------------------------ */
 
-enum { DOUBT_OBJECTS = 1000000, DOUBT_ELEMENTS = 1 << 22 }; /* beyond these it is not measured */
+enum { DOUBT_ELEMENTS = 1 << 22 }; /* of sets; beyond these it is not measured */
 
 static bool is_same_set(const hx_sets *a, hx_set x, const hx_sets *b, hx_set y)
 {
@@ -317,15 +317,32 @@ static hx_error *compare_retentions(const struct hx_writer *w, const struct reta
     return NULL;
 }
 
-/* A second time, by all edges: only where that is cheap. */
+/* Are there edges that do not count? */
+static bool leaves_edges_out(const struct hx_snapshot *snapshot)
+{
+    const struct hx_graph *graph = &snapshot->graph;
+    for (size_t i = 0; i < snapshot->root_edges.n; i++)
+        if (snapshot->root_edges.v[i].kind == HX_EDGE_ASIDE)
+            return true;
+    for (hx_eidx e = 0; e < graph->n_edges; e++)
+        if (hx_edge_kind_of(graph->edge[e]) == HX_EDGE_ASIDE)
+            return true;
+    return false;
+}
+
+/* A second time, by all edges, where these are others. */
 static hx_error *find_doubt(struct hx_writer *w, const struct hx_analysis *analysis,
                             const struct retainers *r)
 {
     struct hx_retention retention = {0};
     hx_sets *sets = NULL;
-    uint64_t bytes = 0, objects = w->graph->n; /* whose type may be narrow */
-    if (!hx_holdings_wanted(w, analysis) || objects > DOUBT_OBJECTS)
+    uint64_t bytes = 0;
+    if (!hx_holdings_wanted(w, analysis))
         return NULL;
+    w->doubt_bytes = hx_int(0);
+    if (!leaves_edges_out(w->snapshot))
+        return NULL;
+    uint64_t begun = hx_timing_begin();
     hx_edges_restore(w->snapshot, analysis->threads);
     hx_error *err = hx_sets_create(r->max_set, &sets);
     if (!err) {
@@ -336,6 +353,7 @@ static hx_error *find_doubt(struct hx_writer *w, const struct hx_analysis *analy
         err = compare_retentions(w, r, sets, retention.set, &bytes);
     hx_edges_choose(w->snapshot, &analysis->hold, analysis->threads);
     w->doubt_bytes = hx_int_if(!err, bytes);
+    hx_timing_end(begun, "doubt", w->graph->n);
     hx_retention_deinit(&retention);
     hx_sets_destroy(sets);
     if (err && err->kind == HX_E_LIMIT)
