@@ -139,10 +139,17 @@ struct hx_query_args {
     X(holder_sets, "snapshot text", "snapshot set_id members label brief bytes objects enters",    \
       "the retainer sets of what a holder holds; label: members in doubt stand last, with `?`;"    \
       " enters: `alone`, or by how many references those in doubt come in")                        \
-    X(holder_facts, "snapshot text",                                                               \
-      "rows heap_bytes kind module bytes objects alone_bytes contested_bytes entries other near "  \
+    X(holder_changes, "snapshot other text",                                                       \
+      "snapshot set_id members label brief status moved bytes_a bytes_b bytes_delta objects_a "    \
+      "objects_b"                                                                                  \
+      " objects_delta objects_moved",                                                              \
+      "the same sets as differences of two snapshots")                                             \
+    X(holder_facts, "snapshot [other] text",                                                       \
+      "rows heap_bytes kind module bytes objects alone_bytes contested_bytes entries other "       \
+      "before near "                                                                               \
       "names_in reaches",                                                                          \
-      "a holder; other: who contests most of what it holds")                                       \
+      "a holder; other: who contests most of what it holds; before: its bytes in the snapshot "    \
+      "`other`")                                                                                   \
     X(nameless, "snapshot", "module names_in",                                                     \
       "of the modules whose variables hold more than 1 % of the heap those that lack their names") \
     X(named_roots, "snapshot",                                                                     \

@@ -136,6 +136,37 @@ TEXT(holder_sets) =
     " FROM g"
     " LEFT JOIN hx_set s ON s.set_id = g.set_id AND g.set_id > 1";
 
+/* Of one snapshot, as side a or b. */
+#define HELD_IN(number, a, b)                                                                      \
+    "SELECT set_id, " a " * sum(bytes) AS bytes_a, " b " * sum(bytes) AS bytes_b,"                 \
+        " " a " * count(*) AS objects_a, " b " * count(*) AS objects_b"                            \
+    " FROM objects"                                                                                \
+    " WHERE snapshot = " number " AND holder = $text"                                              \
+    " GROUP BY set_id"
+
+TEXT(holder_changes) =
+    "WITH g AS MATERIALIZED (SELECT set_id, sum(bytes_a) AS bytes_a, sum(bytes_b) AS bytes_b,"
+            " sum(objects_a) AS objects_a, sum(objects_b) AS objects_b"
+        " FROM (" HELD_IN("$other", "1", "0")
+            " UNION ALL " HELD_IN("$snapshot", "0", "1") ")"
+        " GROUP BY set_id)"
+    " SELECT $snapshot AS snapshot, g.set_id AS set_id, s.members AS members,"
+        " " HOLDER_SET " AS label,"
+        " CASE WHEN s.members > " HX_SET_LARGE " THEN "
+            HX_SET_BRIEF_IN("$snapshot", "g.set_id", "s.members", "NULL")
+            " ELSE " HOLDER_SET " END AS brief,"
+        " CASE WHEN g.objects_a = 0 THEN 'appeared'"
+            " WHEN g.objects_b = 0 THEN 'gone'"
+            " WHEN g.bytes_b > g.bytes_a THEN 'grown'"
+            " WHEN g.bytes_b < g.bytes_a THEN 'shrunk'"
+            " ELSE 'same' END AS status,"
+        " abs(g.bytes_b - g.bytes_a) AS moved, g.bytes_a AS bytes_a, g.bytes_b AS bytes_b,"
+        " g.bytes_b - g.bytes_a AS bytes_delta, g.objects_a AS objects_a,"
+        " g.objects_b AS objects_b, g.objects_b - g.objects_a AS objects_delta,"
+        " abs(g.objects_b - g.objects_a) AS objects_moved"
+    " FROM g"
+    " LEFT JOIN hx_set s ON s.set_id = g.set_id AND g.set_id > 1";
+
 /* rows: at most so many. */
 TEXT(holder_facts) =
     "SELECT (SELECT count(*) FROM hx_retention WHERE snapshot = s.snapshot) AS rows,"
@@ -148,6 +179,8 @@ TEXT(holder_facts) =
             " WHERE c.snapshot = x.snapshot AND c.holder = x.holder"
             " ORDER BY c.bytes DESC, o.name"
             " LIMIT 1) AS other,"
+        " {other:(SELECT bytes FROM hx_holding"
+            " WHERE snapshot = $other AND name = $text)~NULL} AS before,"
         " " HX_HINT_COLUMNS("r")
     " FROM snapshots s"
     " LEFT JOIN hx_holding x ON x.snapshot = s.snapshot AND x.name = $text AND x.objects > 0"

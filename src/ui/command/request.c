@@ -547,7 +547,7 @@ hx_error *hx_do_difference(struct hx_ui *ui, const char *arg)
     if (!ui->revising)
         hx_ui_revise(ui);
     if (!hx_ui_pane(ui)->screen->differences)
-        hx_ui_say(ui, on ? "differences are on: screens 0, 2 to 6 and 8 show them"
+        hx_ui_say(ui, on ? "differences are on: screens 0, 2 to 6, 8 and one holder show them"
                          : "differences are off");
     return NULL;
 }

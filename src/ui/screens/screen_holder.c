@@ -1,5 +1,6 @@
 /* screen_holder.c - what one holder holds, by who else reaches it: retainer sets. */
 #include "ui/app.h"
+#include "ui/data/difference.h"
 #include "ui/list/pane.h"
 #include "layout/type_name.h"
 
@@ -15,10 +16,21 @@ static const struct hx_column columns[] = {
     {0},
 };
 
+static const struct hx_column differences[] = {
+    {"status", NULL, HX_AS_TEXT, 8, 0, NULL, NULL},
+    {"bytes_delta", "change", HX_AS_CHANGE, 8, 0, NULL, NULL},
+    {"bytes_a", "then", HX_AS_BYTES, 6, 3, NULL, NULL},
+    {"bytes_b", "now", HX_AS_BYTES, 6, 2, NULL, NULL},
+    {"objects_delta", "objects", HX_AS_COUNT_CHANGE, 10, 4, NULL, NULL},
+    {"label", "retained by", HX_AS_NAMES, -24, 0, NULL, "brief"},
+    {0},
+};
+
 static void holder_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
-    const struct hx_query_args args = {.snapshot = snapshot, .text = pane->text};
-    hx_query_put(HX_QUERY_holder_sets, &args, &ret->sql);
+    const struct hx_query_args args = {
+        .snapshot = snapshot, .other = pane->other, .text = pane->text};
+    hx_query_put(pane->other ? HX_QUERY_holder_changes : HX_QUERY_holder_sets, &args, &ret->sql);
     hx_query_put(HX_QUERY_holder_facts, &args, &ret->facts);
 }
 
@@ -70,6 +82,11 @@ static void holder_title(const struct hx_ui *ui, const struct hx_pane *pane, str
     hx_text_puts(ret, " objects (o lists them)");
     if (heap > 0)
         hx_text_putf(ret, ", %.1f%% of the heap", 100.0 * (double)bytes / (double)heap);
+    if (pane->other) {
+        hx_text_putf(ret, "\nagainst snapshot %lld: ", (long long)pane->other);
+        hx_text_change(ret, bytes - hx_table_int(facts, 0, "before", 0));
+        return;
+    }
     put_others(facts, !ui->term.utf8, ret);
     hx_ui_put_hints(facts, !ui->term.utf8, ret);
 }
@@ -110,6 +127,8 @@ const struct hx_screen hx_screen_holder = {
     .columns = columns,
     .key = key,
     .sort = "bytes",
+    .differences = differences,
+    .differences_sort = HX_DIFFERENCE_SORT,
     .source = holder_source,
     .head = holder_title,
     .empty = "It holds nothing in this snapshot.",
