@@ -294,3 +294,47 @@ bool hx_is_runtime_module(const char *name)
             return true;
     return false;
 }
+
+/* --- stacks ---------------------------------------------------------------------- */
+
+/* Bytes of a function without its parameters. */
+static size_t function_bytes(const char *label, size_t n)
+{
+    static const char anonymous[] = "(anonymous namespace)", call[] = "operator()";
+    size_t depth = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (strncmp(label + i, anonymous, sizeof anonymous - 1) == 0)
+            i += sizeof anonymous - 2;
+        else if (strncmp(label + i, call, sizeof call - 1) == 0)
+            i += sizeof call - 2;
+        else if (label[i] == '<')
+            depth++;
+        else if (label[i] == '>' && depth)
+            depth--;
+        else if (label[i] == '(' && i && !depth)
+            return i;
+    }
+    return n;
+}
+
+void hx_function_name_maker(struct hx_text *text, const char *label)
+{
+    if (label[0] == '#') /* the number of its cost-centre stack */
+        label += strspn(label + 1, "0123456789") + 1;
+    label += *label == ' ';
+    struct hx_text name = {0};
+    for (const char *at = label; at && strcmp(at, "...") != 0;) {
+        const char *end = strstr(at, " < ");
+        size_t n = end ? (size_t)(end - at) : strlen(at);
+        hx_text_clear(&name);
+        hx_text_putn(&name, at, n);
+        if (!hx_function_name_internal(hx_text_str(&name))) {
+            hx_text_puts(text, " from ");
+            hx_text_putn(text, at, function_bytes(at, n));
+            break;
+        }
+        at = end ? end + strlen(" < ") : NULL;
+    }
+    text->failed |= name.failed;
+    hx_text_free(&name);
+}

@@ -19,6 +19,10 @@ void hx_function_name_bare(struct hx_text *text, const char *name, size_t n);
  * alloc::raw_vec::finish_grow)? */
 bool hx_function_name_internal(const char *name);
 
+/* Appends " from b", who allocates by a stack's label, "a < b < c": its first function that is not
+ * internal, without parameters. Nothing where all are that it names. */
+void hx_function_name_maker(struct hx_text *text, const char *label);
+
 /* Is a file, by its name, one of the language's own libraries ("libc.so.6", "libstdc++.so.6.0.30")?
  * They run initialisers for somebody else, and what they allocate for themselves has no name in the
  * program. */

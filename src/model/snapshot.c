@@ -2,6 +2,7 @@
 #include "model/snapshot.h"
 
 #include "base/lower_bound.h"
+#include "model/function_name.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -210,28 +211,6 @@ const char *hx_snapshot_name_of(const struct hx_snapshot *snapshot, hx_obj objec
     return hx_snapshot_name(snapshot, hx_snapshot_number_of(snapshot, object));
 }
 
-/* Bytes of the first function of a stack's label, without its parameters. */
-static size_t function_bytes(const char *label)
-{
-    static const char anonymous[] = "(anonymous namespace)", call[] = "operator()";
-    const char *end = strstr(label, " < ");
-    const size_t n = end ? (size_t)(end - label) : strlen(label);
-    size_t depth = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (strncmp(label + i, anonymous, sizeof anonymous - 1) == 0)
-            i += sizeof anonymous - 2;
-        else if (strncmp(label + i, call, sizeof call - 1) == 0)
-            i += sizeof call - 2;
-        else if (label[i] == '<')
-            depth++;
-        else if (label[i] == '>' && depth)
-            depth--;
-        else if (label[i] == '(' && i && !depth)
-            return i;
-    }
-    return n;
-}
-
 void hx_snapshot_put_maker(const struct hx_snapshot *snapshot, hx_obj object, struct hx_text *text)
 {
     const struct hx_graph *graph = &snapshot->graph;
@@ -244,11 +223,7 @@ void hx_snapshot_put_maker(const struct hx_snapshot *snapshot, hx_obj object, st
     const uint32_t stack = snapshot->sites.v[site].stack;
     if (!label || !*label || stack == HX_SITE_BEFORE || stack == HX_SITE_UNKNOWN)
         return;
-    if (label[0] == '#') /* the number of its cost-centre stack */
-        label += strspn(label + 1, "0123456789") + 1;
-    label += *label == ' ';
-    hx_text_puts(text, " from ");
-    hx_text_putn(text, label, function_bytes(label));
+    hx_function_name_maker(text, label);
 }
 
 void hx_snapshot_put_name(const struct hx_snapshot *snapshot, hx_obj object, struct hx_text *text)

@@ -1,5 +1,8 @@
-/* hints.h - hx_names_in(PATH, BUILD_ID), an SQL function: who has the names of a file's variables.
- * It looks at what is installed here, so that its answer is no figure of a store. */
+/* hints.h - SQL functions for what helps a person with an object or a variable.
+ *
+ * hx_names_in(PATH, BUILD_ID): who has the names of a file's variables. It looks at what is
+ * installed here, so that its answer is no figure of a store. hx_maker(LABEL): " from f", the
+ * function that allocates, of a stack's label. */
 #ifndef HX_STORE_HINTS_H
 #define HX_STORE_HINTS_H
 
@@ -7,7 +10,7 @@
 #include "base/text.h"
 #include "store/sqlite.h"
 
-/* Makes it known to a connection. */
+/* Makes them known to a connection. */
 hx_error *hx_hints(sqlite3 *db);
 
 /* Appends "package vim-dbgsym", "debug file of build-id 2e6a..." or "a build with -g". Either may

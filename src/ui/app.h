@@ -157,8 +157,9 @@ hx_error *hx_ui_word_figures(hx_store *store, int64_t snapshot, uint64_t address
 /* screen_root.c: who has the name of a root without one, the nearest symbol, and what it reaches;
  * nothing where it needs no such hints. */
 void hx_ui_put_hints(const struct hx_table *facts, bool ascii, struct hx_text *ret);
-/* Says that the largest rows have no names, where it is so; they are in that column. */
-void hx_ui_put_nameless(const struct hx_pane *pane, const char *column, bool ascii,
+/* Says that the largest rows, of `least` bytes, have no names, where it is so; they are in that
+ * column. */
+void hx_ui_put_nameless(const struct hx_pane *pane, const char *column, int64_t least, bool ascii,
                         struct hx_text *ret);
 /* screen_stack.c: of the frames of a stack the innermost ones of the program, at most so
  * many: "put at cache.c:41 < main at main.c:7". Returns how many; 0: nothing was recorded. */

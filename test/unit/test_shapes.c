@@ -206,11 +206,15 @@ static void names(void **state)
 {
     (void)state;
     static const char *const labels[] = {"#3 app::put(int) < main", "std::f<(a)>::operator()() < g",
-                                         "(anonymous namespace)::make(int) < main", "<unknown>"};
+                                         "(anonymous namespace)::make(int) < main",
+                                         "std::__new_allocator<int>::allocate(unsigned long) < "
+                                         "std::vector<int>::_M_insert() < app::put(int) < main",
+                                         "<unknown>"};
     static const char *const expected[] = {
         "40 bytes: {-> self, -> text, int, double, 0} from app::put",
         "40 bytes: {-> self, -> text, int, double, 0} from std::f<(a)>::operator()",
         "40 bytes: {-> self, -> text, int, double, 0} from (anonymous namespace)::make",
+        "40 bytes: {-> self, -> text, int, double, 0} from app::put",
         "40 bytes: {-> self, -> text, int, double, 0}",
     };
     struct hx_text text = {0}, name = {0};
@@ -220,8 +224,8 @@ static void names(void **state)
     struct hx_graph *graph = &snapshot->graph;
     const hx_obj node = hx_drawing_object(&drawing, "n5");
     assert_done(hx_big_array(graph->site, graph->n));
-    for (uint32_t i = 0; i < 4; i++) {
-        struct hx_site site = {.label = strdup(labels[i]), .stack = i < 3 ? i : HX_SITE_UNKNOWN};
+    for (uint32_t i = 0; i < 5; i++) {
+        struct hx_site site = {.label = strdup(labels[i]), .stack = i < 4 ? i : HX_SITE_UNKNOWN};
         assert_true(hx_vec_push(&snapshot->sites, site));
         graph->site[node] = i;
         hx_text_clear(&name);

@@ -5,7 +5,7 @@
 
 /* " from make_user", or "". */
 #define HX_MAKER_OF(o)                                                                             \
-    "coalesce((SELECT ' from ' || substr(k.label, 1, instr(k.label || ' < ', ' < ') - 1)"          \
+    "coalesce((SELECT hx_maker(k.label)"                                                           \
     " FROM hx_stack k WHERE k.stack_id = " o ".stack_id AND k.label NOT GLOB '<*'), '')"
 
 #define HX_OBJECT_NAME(o) "coalesce(" o ".type, " o ".shape || " HX_MAKER_OF(o) ")"

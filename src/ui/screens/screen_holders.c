@@ -76,7 +76,8 @@ static void holders_title(const struct hx_ui *ui, const struct hx_pane *pane, st
     if (parts.n)
         hx_text_putf(ret, "\n%s", parts.s + 2);
     hx_text_free(&parts);
-    hx_ui_put_nameless(pane, "holder", !ui->term.utf8, ret);
+    hx_ui_put_nameless(pane, "holder", hx_table_int(facts, 0, "heap_bytes", 0) / 100,
+                       !ui->term.utf8, ret);
 }
 
 static bool holder_row_set(const struct hx_pane *pane, size_t row, struct hx_of *ret)

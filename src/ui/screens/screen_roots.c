@@ -33,12 +33,13 @@ static bool is_unnamed_global(const struct hx_table *rows, size_t row, const cha
     return n && strncmp(name, module, n) == 0 && strncmp(name + n, "+0x", 3) == 0;
 }
 
-void hx_ui_put_nameless(const struct hx_pane *pane, const char *column, bool ascii,
+void hx_ui_put_nameless(const struct hx_pane *pane, const char *column, int64_t least, bool ascii,
                         struct hx_text *ret)
 {
     for (size_t i = 0; i < LOOKED_AT && i < pane->rows.n_rows && !pane->offset; i++) {
         const char *module = hx_table_text(&pane->rows, i, "module");
-        if (!is_unnamed_global(&pane->rows, i, column))
+        if (!is_unnamed_global(&pane->rows, i, column) ||
+            hx_table_int(&pane->rows, i, "bytes", 0) < least)
             continue;
         hx_text_puts(ret, "\nno names of variables in ");
         hx_text_escape(ret, module, strlen(module), ascii);
@@ -53,7 +54,7 @@ static void roots_title(const struct hx_ui *ui, const struct hx_pane *pane, stru
     if (pane->loaded) {
         hx_text_puts(ret, ": ");
         hx_text_count(ret, pane->total);
-        hx_ui_put_nameless(pane, "name", !ui->term.utf8, ret);
+        hx_ui_put_nameless(pane, "name", 0, !ui->term.utf8, ret);
     }
 }
 
