@@ -40,7 +40,7 @@ struct ends {
  * its kind have other things. Fields are found by a hash alone: two that share one spoil each
  * other, no more. */
 struct field {
-    uint32_t pointers, strings, libcxx_strings, vectors, empty;
+    uint32_t pointers, strings, libcxx_strings, vectors, empty, deques;
 };
 
 /* Which shapes there are in a field. */
@@ -277,7 +277,8 @@ static void judge_deque_block(const struct hx_judge *judge, uint64_t first, uint
     hx_judge_words(judge, block, to - first, UINT64_MAX, HX_RULE_deque);
 }
 
-/* libstdc++: map, its size, {cur, first, last, node} of the first and of the last element. */
+/* libstdc++: map, its size, {cur, first, last, node} of the first and of the last element, whose
+ * blocks are where the map says. */
 static bool is_deque(const struct place *place)
 {
     const struct hx_graph *graph = place->judge->graph;
@@ -288,9 +289,10 @@ static bool is_deque(const struct place *place)
     uint64_t map_end = place->word[0] + place->word[1] * HX_WORD;
     for (size_t i = 0; i < 2; i++) {
         const uint64_t *iterator = i ? last : first;
-        if (iterator[0] < iterator[1] || iterator[0] > iterator[2] ||
-            iterator[2] - iterator[1] > DEQUE_BLOCK || iterator[3] < place->word[0] ||
-            iterator[3] >= map_end)
+        const uint64_t *node = hx_judge_peek(place->judge, iterator[3], 1, place->span);
+        if (!node || *node != iterator[1] || iterator[0] < iterator[1] ||
+            iterator[0] > iterator[2] || iterator[2] - iterator[1] > DEQUE_BLOCK ||
+            iterator[3] < place->word[0] || iterator[3] >= map_end)
             return false;
     }
     return first[3] <= last[3];
@@ -298,7 +300,7 @@ static bool is_deque(const struct place *place)
 
 static void judge_deque(const struct place *place)
 {
-    if (!is_deque(place))
+    if (!is_deque(place) || !is_part(place, place->field ? place->field->deques : 0, PART))
         return;
     const uint64_t *first = place->word + 2, *last = place->word + 6;
     hx_judge_words(place->judge, place->target, 0, first[3] - place->word[0], HX_RULE_deque);
@@ -359,7 +361,8 @@ static void judge_libcxx_deque(const struct place *place)
     const struct hx_judge *judge = place->judge;
     const uint64_t *word = place->word;
     uint64_t from, to;
-    if (!is_libcxx_deque(place, &from, &to))
+    if (!is_libcxx_deque(place, &from, &to) ||
+        !is_part(place, place->field ? place->field->deques : 0, PART))
         return;
     const uint64_t blocks = (word[2] - word[1]) / HX_WORD;
     const uint64_t *block = hx_judge_peek(judge, word[1], blocks, place->span);
@@ -499,6 +502,8 @@ static void count_edge(const struct look *look, hx_obj i, hx_eidx e, size_t span
         add_one(&field->libcxx_strings);
     if (seen & SEEN_LIBCXX)
         add_one(&field->libcxx_strings);
+    if (seen & (SEEN_DEQUE | SEEN_LIBCXX_DEQUE))
+        add_one(&field->deques);
 }
 
 static void count_group(void *context, unsigned worker, uint32_t number)
