@@ -41,6 +41,7 @@ struct ends {
  * other, no more. */
 struct field {
     uint32_t pointers, strings, libcxx_strings, vectors, empty, deques;
+    uint32_t nodes, dead; /* pointers to blocks that begin with pointers; of these was_string() */
 };
 
 /* Which shapes there are in a field. */
@@ -151,13 +152,44 @@ static bool is_string(const struct place *place)
            is_long_string(place, place->word[1], place->word[2], place->word[2] + 1);
 }
 
+static bool leads_to_node(const struct place *place)
+{
+    const struct hx_graph *graph = place->judge->graph;
+    const hx_eidx e = graph->fwd[place->target];
+    return e < graph->fwd[(size_t)place->target + 1] &&
+           hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START;
+}
+
+/* Length and capacity of a string whose block has pointers where its text was: it was given out
+ * again. Text of bytes may have null bytes, but no pointers. */
+static bool was_string(const struct place *place)
+{
+    const struct hx_graph *graph = place->judge->graph;
+    return place->n >= 4 && place->word[1] <= place->word[2] && place->word[2] > SSO_CAPACITY &&
+           fits(graph, place->target, place->word[2] + 1) && leads_to_node(place) &&
+           hx_edge_offset(graph->edge[graph->fwd[place->target]]) < place->word[1];
+}
+
+/* In a union such pointers may be another's, who leaves length and capacity as they were. */
+static bool is_dead_string(const struct place *place)
+{
+    const struct field *field = place->field;
+    return field && field->dead >= FEW && !hx_part_below(field->dead, field->nodes, MOST) &&
+           was_string(place);
+}
+
 /* libstdc++: {pointer, length, capacity, dead}. Where the capacity is a power of two it may be a
  * GString, whose fourth word is another's. */
 static void judge_string(const struct place *place)
 {
-    if (place->n < 4 || !is_string(place) ||
-        !is_part(place, place->field ? place->field->strings : 0, PART))
+    if (!is_part(place, place->field ? place->field->strings : 0, PART))
         return;
+    if (place->n < 4 || !is_string(place)) {
+        if (is_dead_string(place))
+            hx_judge_words(place->judge, place->object, offset_of(place),
+                           offset_of(place) + HX_WORD, HX_RULE_field);
+        return;
+    }
     used_up_to(place, TEXT);
     bool round = !(place->word[2] & (place->word[2] - 1)) && place->word[1] < place->word[2];
     if (place->object != HX_NO_OBJ && !round)
@@ -491,6 +523,11 @@ static void count_edge(const struct look *look, hx_obj i, hx_eidx e, size_t span
     const unsigned seen = find_shapes(&place, hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START);
     struct field *field = place.field;
     add_one(&field->pointers);
+    if (hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START && leads_to_node(&place)) {
+        add_one(&field->nodes);
+        if (was_string(&place))
+            add_one(&field->dead);
+    }
     if (!seen)
         return;
     __atomic_fetch_or(&look->seen[field - look->fields], (uint8_t)seen, __ATOMIC_RELAXED);
