@@ -342,7 +342,11 @@ static void judge_deque(const struct place *place)
         judge_deque_block(place->judge, first[1], first[0], last[0]);
         return;
     }
-    judge_deque_block(place->judge, first[1], first[0], UINT64_MAX);
+    const size_t n = (last[3] - first[3]) / HX_WORD;
+    const uint64_t *node = hx_judge_peek(place->judge, first[3], n, place->span);
+    for (size_t i = 0; node && i < n; i++)
+        judge_deque_block(place->judge, node[i], i ? node[i] : first[0],
+                          node[i] + (first[2] - first[1]));
     judge_deque_block(place->judge, last[1], last[1], last[0]);
 }
 
