@@ -183,6 +183,51 @@ static void large(void **state)
     free(edge);
 }
 
+/* A list that points back to its head is the head's, whatever else leads to its blocks. */
+static void lists_have_heads(void **state)
+{
+    (void)state;
+    enum { HEAD, FIRST, SECOND, LAST, ARRAY, N };
+    static const struct hx_drawn_edge edge[] = {
+        {HEAD, FIRST, HX_EDGE_START},   {FIRST, HEAD, HX_EDGE_INTERIOR},
+        {FIRST, SECOND, HX_EDGE_START}, {SECOND, FIRST, HX_EDGE_START},
+        {SECOND, LAST, HX_EDGE_START},  {LAST, SECOND, HX_EDGE_START},
+        {LAST, HEAD, HX_EDGE_INTERIOR}, {ARRAY, FIRST, HX_EDGE_START},
+        {ARRAY, SECOND, HX_EDGE_START}, {ARRAY, LAST, HX_EDGE_START},
+    };
+    static const struct hx_drawn_edge root[] = {{0, HEAD, HX_EDGE_START},
+                                                {1, ARRAY, HX_EDGE_START}};
+    const struct hx_hold_options hold = {.holders = true};
+    for (uint32_t first = 0; first < 2; first++) { /* whoever comes first by order */
+        const uint32_t order[] = {first, 1 - first};
+        struct hx_snapshot *s;
+        struct hx_structures structures;
+        struct hx_big near = {0};
+        assert_done(hx_image_graph(N, edge, sizeof edge / sizeof *edge, 2, root, 2, &s));
+        struct hx_graph *g = &s->graph;
+        assert_done(hx_big_array(g->evidence, g->n_edges));
+        for (hx_obj i = 0; i < N; i++)
+            for (hx_eidx e = g->fwd[i]; e < g->fwd[i + 1]; e++) {
+                hx_obj to = hx_edge_target(g->edge[e]);
+                bool link = i >= FIRST && i <= LAST && to >= FIRST && to <= LAST;
+                g->evidence[e] =
+                    HX_EVIDENCE(link ? HX_RULE_link : 0, (unsigned)hx_edge_kind_of(g->edge[e]));
+            }
+        for (size_t i = 0; i < s->root_edges.n; i++)
+            s->root_edges.v[i].evidence = HX_EVIDENCE(0, HX_EDGE_START);
+        assert_done(hx_structures_find(g, 1, NULL, &structures));
+        for (hx_obj i = FIRST; i <= LAST; i++)
+            assert_int_equal(structures.of[i], FIRST);
+        assert_done(hx_rounds_nearest(s, &hold, order, &structures, false, 1, NULL, &near));
+        for (hx_obj i = 0; i < N; i++)
+            assert_int_equal(hx_nearness_order(((const hx_nearness *)near.base)[i]),
+                             order[i == ARRAY]);
+        hx_big_free(&near);
+        hx_structures_deinit(&structures);
+        hx_snapshot_destroy(s);
+    }
+}
+
 static void rule_words(void **state)
 {
     (void)state;
@@ -208,9 +253,8 @@ static void rule_words(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_rounds),
-        cmocka_unit_test(nothing_is_lost),
-        cmocka_unit_test(large),
+        cmocka_unit_test(random_rounds), cmocka_unit_test(nothing_is_lost),
+        cmocka_unit_test(large),         cmocka_unit_test(lists_have_heads),
         cmocka_unit_test(rule_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,10 +2,11 @@
  *
  * Distances of a level are all the same, so that the smallest order of a root wins by an atomic
  * minimum, whatever the order in which workers come to an object. A structure (structures.h) is
- * given to whoever comes to most of its objects at the first level at which somebody comes to any;
- * from then on others are turned away, unless nothing else leads there. Within a round the search
- * begins at the words that are new in it: those of roots, and those of objects that earlier rounds
- * reached, each at the level of its object.
+ * given at the first level at which somebody comes to any of its objects, to whom it points back
+ * to, as a list does to its head, else to whoever comes to most objects; from then on others are
+ * turned away, unless nothing else leads there. Within a round the search begins at the words that
+ * are new in it: those of roots, and those of objects that earlier rounds reached, each at the
+ * level of its object.
  */
 #include "traverse/hold/rounds.h"
 
@@ -18,12 +19,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEVERAL UINT32_MAX
-#define CHUNK   512   /* objects of a level that a worker claims at once */
-#define BROAD   8192  /* a level of so many objects is worth several workers */
-#define LOOK    16384 /* objects of narrow levels between two looks whether to stop */
-#define BLOCK   65536 /* objects that a worker looks through at once */
-#define FEW     32768 /* below this a second thread costs more than it brings */
+#define SEVERAL    UINT32_MAX
+#define CHUNK      512   /* objects of a level that a worker claims at once */
+#define BROAD      8192  /* a level of so many objects is worth several workers */
+#define HEAD_EDGES 64    /* a block of more is no head of a list */
+#define LOOK       16384 /* objects of narrow levels between two looks whether to stop */
+#define BLOCK      65536 /* objects that a worker looks through at once */
+#define FEW        32768 /* below this a second thread costs more than it brings */
 
 void hx_edge_rounds_init(const struct hx_hold_options *options, enum hx_interior interior,
                          struct hx_edge_rounds *ret)
@@ -72,8 +74,9 @@ struct start {
 
 /* Somebody who comes to a structure that nobody has. */
 struct coming {
-    hx_obj structure;
+    hx_obj structure, object;
     uint32_t order;
+    bool answered; /* the object points back to where it is come from: a head, or a parent */
 };
 
 /* What a worker found: objects of the next level, or starts. */
@@ -234,26 +237,73 @@ static void give_to_only(struct spread *spread)
     spread->coming.n = kept;
 }
 
-/* Gives structures to those who come to most of their objects, or, of two equal ones, to the first.
- */
+/* Who is answered may not have been the first of those who come to the object. */
+static void take_answered(struct spread *spread)
+{
+    for (size_t i = 0; i < spread->coming.n; i++) {
+        const struct coming *coming = &spread->coming.v[i];
+        if (coming->answered && spread->holder_1[coming->structure] == coming->order + 1)
+            spread->near[coming->object] =
+                hx_nearness_make(turn_of(spread), spread->level, coming->order);
+    }
+}
+
+/* Gives structures to those who are answered, of these to those who come to most objects, or, of
+ * two equal ones, to the first. */
 static void give_structures(struct spread *spread)
 {
     give_to_only(spread);
     const struct coming *all = spread->coming.v;
     const size_t n = spread->coming.n;
     size_t most = 0, end;
+    bool sure = false;
     if (n)
         qsort(spread->coming.v, n, sizeof *all, compare_coming);
     for (size_t i = 0; i < n; i = end) {
+        bool answered = all[i].answered;
         for (end = i + 1; end < n && compare_coming(&all[i], &all[end]) == 0; end++)
-            ;
+            answered |= all[end].answered;
         uint32_t *holder_1 = &spread->holder_1[all[i].structure];
-        if (!*holder_1 || end - i > most) {
+        if (!*holder_1 || (answered == sure ? end - i > most : answered)) {
+            sure = answered;
             most = end - i;
             *holder_1 = all[i].order + 1;
         }
     }
+    take_answered(spread);
     spread->coming.n = 0;
+}
+
+static bool leads_to(const struct spread *spread, hx_obj from, hx_obj object)
+{
+    const struct hx_graph *graph = spread->graph;
+    hx_eidx end = graph->fwd[(size_t)from + 1];
+    for (hx_eidx e = graph->fwd[from]; e < end && e < graph->fwd[from] + HEAD_EDGES; e++) {
+        unsigned round = spread->rounds.of[graph->evidence[e]];
+        if (hx_edge_target(graph->edge[e]) == object && round && round <= spread->round)
+            return true;
+    }
+    return false;
+}
+
+/* Those who come to an object of a structure that nobody has. */
+static hx_error *add_comings(struct spread *spread, hx_obj object)
+{
+    const struct hx_graph *graph = spread->graph;
+    struct coming coming = {.structure = spread->structures->of[object],
+                            .object = object,
+                            .order = hx_nearness_order(spread->near[object])};
+    HX_NEED(hx_vec_push(&spread->coming, coming));
+    coming.answered = true;
+    for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
+        hx_obj from = hx_edge_target(graph->edge[e]);
+        hx_nearness near = spread->near[from];
+        coming.order = hx_nearness_order(near);
+        if (near != HX_UNREACHED && hx_nearness_distance(near) + 1 == spread->level &&
+            leads_to(spread, from, object))
+            HX_NEED(hx_vec_push(&spread->coming, coming));
+    }
+    return NULL;
 }
 
 /* Before the steps of a level: who comes to a structure that nobody has gets all of it. */
@@ -261,10 +311,10 @@ static hx_error *enter_structures(struct spread *spread)
 {
     struct found *found = &spread->found[0];
     for (size_t i = 0; i < found->entered.n; i++) {
-        hx_obj object = found->entered.v[i], structure = spread->structures->of[object];
-        struct coming coming = {structure, hx_nearness_order(spread->near[object])};
-        if (!spread->holder_1[structure] && !hx_bit(spread->structures->tail, object))
-            HX_NEED(hx_vec_push(&spread->coming, coming));
+        hx_obj object = found->entered.v[i];
+        if (!spread->holder_1[spread->structures->of[object]] &&
+            !hx_bit(spread->structures->tail, object))
+            HX_TRY(add_comings(spread, object));
     }
     give_structures(spread);
     for (size_t i = 0; i < found->entered.n; i++) {

@@ -1,8 +1,8 @@
 /* structures.h - lists and trees: blocks of one kind that are linked to each other.
  *
  * Links that are answered join two blocks; of others one that is the only one into a block. What is
- * linked is one structure, however long: who comes to it first holds all of it, as a word that
- * points into the middle of a list is no claim to the half of it.
+ * linked is one structure, however long: who comes to it first holds all of it (rounds.c), as a
+ * word that points into the middle of a list is no claim to the half of it.
  */
 #ifndef HX_TRAVERSE_HOLD_STRUCTURES_H
 #define HX_TRAVERSE_HOLD_STRUCTURES_H
