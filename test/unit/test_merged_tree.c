@@ -15,7 +15,7 @@ enum { MOST = 60, KINDS = 6, TOPS = 3 };
 struct drawn {
     hx_obj n, parent[MOST];
     uint64_t size[MOST];
-    uint32_t top[MOST], kind[MOST];
+    uint32_t top[MOST], kind[MOST], order[MOST];
 };
 
 /* A row is its path: the top, then kinds. */
@@ -95,17 +95,18 @@ static void draw_tree(struct unit_random *random, struct drawn *drawn)
 {
     drawn->n = (hx_obj)unit_below(random, MOST + 1);
     uint64_t kinds = 1 + unit_below(random, KINDS), deep = unit_below(random, 2);
-    hx_obj order[MOST];
+    uint32_t *order = drawn->order;
     for (hx_obj i = 0; i < drawn->n; i++) {
         hx_obj at = (hx_obj)unit_below(random, i + 1u); /* parents have any place among all */
         order[i] = order[at];
         order[at] = i;
     }
     for (hx_obj i = 0; i < drawn->n; i++) {
-        hx_obj object = order[i];
+        hx_obj object = (hx_obj)order[i];
         uint64_t above = i && deep ? i - 1 : unit_below(random, i + 1u);
-        drawn->parent[object] =
-            !i || unit_below(random, 10) == 0 ? HX_NO_OBJ : order[above < i ? above : i - 1u];
+        drawn->parent[object] = !i || unit_below(random, 10) == 0
+                                    ? HX_NO_OBJ
+                                    : (hx_obj)order[above < i ? above : i - 1u];
         drawn->size[object] = 1 + unit_below(random, 100);
         drawn->top[object] = (uint32_t)unit_below(random, TOPS);
         drawn->kind[object] = (uint32_t)unit_below(random, kinds);
@@ -185,6 +186,7 @@ static struct hx_merged_tree make_tree(const struct drawn *drawn, size_t max_row
     struct hx_merged_tree tree;
     struct hx_merge merge = {.n = drawn->n,
                              .parent = drawn->parent,
+                             .order = drawn->order,
                              .size = drawn->size,
                              .n_tops = TOPS,
                              .top = drawn_top,
@@ -215,8 +217,9 @@ struct large {
     hx_obj n;
     uint32_t kinds;
     hx_obj *parent;
+    uint32_t *order;
     uint64_t *size;
-    struct hx_big parent_mem, size_mem;
+    struct hx_big parent_mem, order_mem, size_mem;
 };
 
 static uint32_t only_top(const void *context, hx_obj object)
@@ -237,13 +240,16 @@ static struct hx_merged_tree merge_chain(struct large *large, hx_obj n, uint32_t
     struct hx_merged_tree tree;
     *large = (struct large){.n = n, .kinds = kinds};
     assert_null(hx_big_array(large->parent, n));
+    assert_null(hx_big_array(large->order, n));
     assert_null(hx_big_array(large->size, n));
     for (hx_obj i = 0; i < n; i++) {
         large->parent[i] = i + 1 < n ? (hx_obj)(i + 1) : HX_NO_OBJ;
+        large->order[i] = n - 1u - i;
         large->size[i] = 32;
     }
     struct hx_merge merge = {.n = n,
                              .parent = large->parent,
+                             .order = large->order,
                              .size = large->size,
                              .n_tops = 1,
                              .top = only_top,
@@ -252,6 +258,7 @@ static struct hx_merged_tree merge_chain(struct large *large, hx_obj n, uint32_t
                              .max_rows = 1000};
     assert_null(hx_merged_tree_make(&merge, NULL, &tree));
     hx_big_free(&large->parent_mem);
+    hx_big_free(&large->order_mem);
     hx_big_free(&large->size_mem);
     return tree;
 }
@@ -320,6 +327,18 @@ static bool has_edge(const struct hx_graph *graph, hx_obj from, hx_obj to)
     return false;
 }
 
+/* All objects, each behind its parent? */
+static void check_behind_parents(hx_obj n, const hx_obj *parent, const uint32_t *order)
+{
+    bool seen[RANDOM_GRAPH_MAX] = {false};
+    for (hx_obj i = 0; i < n; i++) {
+        hx_obj object = (hx_obj)order[i];
+        assert_true(object < n && !seen[object]);
+        assert_true(parent[object] == HX_NO_OBJ || seen[parent[object]]);
+        seen[object] = true;
+    }
+}
+
 static void test_chains(void **state)
 {
     (void)state;
@@ -336,8 +355,8 @@ static void test_chains(void **state)
         for (size_t i = 0; i < snapshot->roots.n; i++)
             of_root[i] =
                 unit_below(&random, 5) ? (uint32_t)unit_below(&random, holders) : HX_CHAINS_NOBODY;
-        struct hx_big mem = {0};
-        assert_null(hx_chains_find(snapshot, holder, of_root, NULL, &mem));
+        struct hx_big mem = {0}, order_mem = {0};
+        assert_null(hx_chains_find(snapshot, holder, of_root, NULL, &mem, &order_mem));
         measure(snapshot, holder, of_root, far);
         const hx_obj *parent = mem.base;
         for (hx_obj i = 0; i < graph.n; i++) {
@@ -350,6 +369,8 @@ static void test_chains(void **state)
             if (far[i] != UINT_MAX)
                 assert_int_equal(steps, far[i]);
         }
+        check_behind_parents(graph.n, parent, order_mem.base);
+        hx_big_free(&order_mem);
         hx_big_free(&mem);
     }
 }

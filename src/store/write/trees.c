@@ -22,7 +22,7 @@ struct tree {
     const struct hx_dominators *dominators;
     uint32_t several, unreachable; /* of dominators */
     struct hx_merged_tree merged;
-    struct hx_big top_mem, parent_mem;
+    struct hx_big top_mem, parent_mem, order_mem;
 };
 
 static hx_error *add_label(struct tree *tree, const char *label)
@@ -43,6 +43,7 @@ static void deinit_tree(struct tree *tree)
     hx_merged_tree_deinit(&tree->merged);
     hx_big_free(&tree->top_mem);
     hx_big_free(&tree->parent_mem);
+    hx_big_free(&tree->order_mem);
 }
 
 /* --- kinds ------------------------------------------------------------------------------ */
@@ -116,13 +117,14 @@ static hx_error *write_rows(const struct tree *tree)
     return hx_analyse_is_heap(tree->w, bytes, objects, "rows of the merged tree");
 }
 
-static hx_error *merge(struct tree *tree, const hx_obj *parent,
+static hx_error *merge(struct tree *tree, const hx_obj *parent, const uint32_t *order,
                        uint32_t (*top)(const void *context, hx_obj object))
 {
     struct hx_writer *w = tree->w;
     struct hx_merge what = {
         .n = w->graph->n,
         .parent = parent,
+        .order = order,
         .size = w->graph->size,
         .n_tops = (uint32_t)tree->label.n,
         .top = top,
@@ -162,7 +164,7 @@ static hx_error *merge_dominators(struct tree *tree, const struct hx_analysis *a
                          &tree->top_mem));
     hx_timing_end(begun, "alone", w->graph->n);
     tree->top = tree->top_mem.base;
-    return merge(tree, tree->dominators->parent, dominators_top);
+    return merge(tree, tree->dominators->parent, tree->dominators->order, dominators_top);
 }
 
 hx_error *hx_trees_dominators(struct hx_writer *w, const struct hx_analysis *analysis,
@@ -242,9 +244,10 @@ static hx_error *merge_holders(struct tree *tree)
     HX_TRY(read_holders(tree, tree->top_mem.base));
     HX_TRY(find_holders_of_roots(w, &of_root));
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_chains_find(w->snapshot, tree->top, of_root, w->progress, &tree->parent_mem));
+    HX_TRY(hx_chains_find(w->snapshot, tree->top, of_root, w->progress, &tree->parent_mem,
+                          &tree->order_mem));
     hx_timing_end(begun, "chains", w->graph->n);
-    return merge(tree, tree->parent_mem.base, holders_top);
+    return merge(tree, tree->parent_mem.base, tree->order_mem.base, holders_top);
 }
 
 hx_error *hx_trees_holders(struct hx_writer *w)

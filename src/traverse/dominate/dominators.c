@@ -91,6 +91,22 @@ static bool sum_retained_sizes(const struct run *run, struct hx_dominators *ret)
     return true;
 }
 
+/* Takes the numbers of nodes over for `order`: first what is in scope, without roots. */
+static void keep_order(struct run *run, struct hx_dominators *ret)
+{
+    struct hx_spanning *tree = &run->tree;
+    hx_node n = 0;
+    for (hx_node w = 1; w < tree->n; w++)
+        if (!hx_spanning_is_root(tree, w))
+            tree->vertex[n++] = tree->vertex[w];
+    for (hx_obj i = 0; i < ret->n; i++)
+        if (!hx_dominators_has(ret, i))
+            tree->vertex[n++] = i;
+    ret->order = tree->vertex;
+    ret->order_mem = tree->vertex_mem;
+    tree->vertex_mem = (struct hx_big){0};
+}
+
 static hx_error *find_immediate_dominators(struct run *run, struct hx_dominators *ret)
 {
     HX_TRY(hx_immediate_dominators(&run->tree, run->progress));
@@ -100,6 +116,7 @@ static hx_error *find_immediate_dominators(struct run *run, struct hx_dominators
     for (size_t i = 0; i < ret->n_roots; i++)
         if (run->snapshot->roots.v[i].kind == HX_ROOT_NAMED)
             ret->root_bytes[i] = ret->root_objects[i] = HX_RETAINED_UNKNOWN;
+    keep_order(run, ret);
     return NULL;
 }
 
@@ -121,6 +138,7 @@ hx_error *hx_dominators_find(const struct hx_snapshot *snapshot, enum hx_dominat
 void hx_dominators_drop_parent(struct hx_dominators *dominators)
 {
     hx_big_array_free(dominators->parent);
+    hx_big_array_free(dominators->order);
 }
 
 void hx_dominators_deinit(struct hx_dominators *dominators)
@@ -128,6 +146,7 @@ void hx_dominators_deinit(struct hx_dominators *dominators)
     hx_big_free(&dominators->parent_mem);
     hx_big_free(&dominators->bytes_mem);
     hx_big_free(&dominators->objects_mem);
+    hx_big_free(&dominators->order_mem);
     free(dominators->root_bytes);
     free(dominators->root_objects);
     *dominators = (struct hx_dominators){0};

@@ -34,11 +34,12 @@ struct hx_dominators {
     hx_obj *parent;   /* n: immediate dominator, HX_NO_OBJ directly under the roots */
     uint64_t *bytes;  /* n: retained, with its own */
     hx_obj *objects;  /* n: retained, itself included; 0: not in scope */
+    uint32_t *order;  /* n: the objects, each behind its parent */
     size_t n_roots;
     uint64_t *root_bytes;   /* n_roots, by index in snapshot.roots: retained bytes and objects; */
     uint64_t *root_objects; /* HX_RETAINED_UNKNOWN for named roots, which decide bins only */
     uint64_t scope_bytes, scope_objects; /* all that is in scope */
-    struct hx_big parent_mem, bytes_mem, objects_mem;
+    struct hx_big parent_mem, bytes_mem, objects_mem, order_mem;
 };
 
 static inline bool hx_dominators_has(const struct hx_dominators *dominators, hx_obj object)
@@ -47,12 +48,12 @@ static inline bool hx_dominators_has(const struct hx_dominators *dominators, hx_
 }
 
 /* Needs the edges and, for HX_OVER_FOLLOWED, snapshot.interior; neither states nor the reverse
- * edges. The result takes 16 bytes an object; until it returns, 24 bytes an object in scope or
+ * edges. The result takes 20 bytes an object; until it returns, 24 bytes an object in scope or
  * root and at most 4 an edge are taken instead. Only reads the snapshot: both choices may run
  * at once. Cancelled work is HX_E_CANCEL. */
 hx_error *hx_dominators_find(const struct hx_snapshot *snapshot, enum hx_dominators_over over,
                              const struct hx_progress *progress, struct hx_dominators *ret);
-/* Gives `parent` back, for whoever wants retained figures only. */
+/* Gives `parent` and `order` back, for whoever wants retained figures only. */
 void hx_dominators_drop_parent(struct hx_dominators *dominators);
 void hx_dominators_deinit(struct hx_dominators *dominators);
 

@@ -1,13 +1,16 @@
-/* merged_tree.c - each object finds its row from the top down; then the largest rows remain. */
+/* merged_tree.c - each object finds its row below that of its parent; then the largest rows remain.
+ */
 #include "traverse/dominate/merged_tree.h"
 
 #include "base/cleanup.h"
 #include "base/pairs.h"
+#include "base/prefetch.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define CHECK_MASK 0xffff /* every so many objects + 1 */
+#define AHEAD      16     /* objects */
 
 /* So many rows are made before others are; with the table of their names at most 100 bytes each. */
 enum { ROWS_MADE = 1 << 16, OBJECTS_OF_ROW = 32 };
@@ -26,7 +29,7 @@ struct work {
     HX_VEC(struct row) rows;
     size_t rows_made;
     struct hx_pairs pairs; /* row and kind: the row of its children of that kind */
-    uint32_t *of;          /* row of each object, NO_ROW: none yet */
+    uint32_t *of;          /* row of each object */
     struct hx_big of_mem;
     uint32_t *order; /* rows that remain, the largest first */
     size_t n_order;
@@ -81,48 +84,54 @@ static hx_error *find_row(struct work *work, uint32_t above, uint32_t kind, uint
     return NULL;
 }
 
-/* Goes up to what has a row, and leaves the way back where rows come. */
-static hx_error *place_object(struct work *work, hx_obj object)
+/* What will be asked of the objects that come soon. */
+HX_PREFETCHES void look_ahead(const struct work *work, size_t i)
 {
     const struct hx_merge *merge = work->merge;
-    uint32_t below = NO_ROW, at = object;
-    while (work->of[at] == NO_ROW) {
-        work->of[at] = below;
-        below = at;
-        if (merge->parent[at] == HX_NO_OBJ)
-            break;
-        at = merge->parent[at];
+    if (i + 2 * AHEAD < merge->n) {
+        __builtin_prefetch(&merge->parent[merge->order[i + 2 * AHEAD]]);
+        __builtin_prefetch(&work->of[merge->order[i + 2 * AHEAD]], 1);
     }
-    uint32_t above = below == at ? merge->top(merge->context, (hx_obj)at) : work->of[at];
-    while (below != NO_ROW) {
-        uint32_t next = work->of[below];
-        HX_TRY(find_row(work, above, merge->kind(merge->context, (hx_obj)below), &above));
-        work->of[below] = above;
-        work->rows.v[above].bytes += merge->size[below];
-        work->rows.v[above].objects++;
-        below = next;
+    if (i + AHEAD >= merge->n)
+        return;
+    hx_obj parent = merge->parent[merge->order[i + AHEAD]];
+    if (parent != HX_NO_OBJ)
+        __builtin_prefetch(&work->of[parent]);
+}
+
+/* of[] is kinds before it is rows. */
+static hx_error *place_in_order(struct work *work)
+{
+    const struct hx_merge *merge = work->merge;
+    for (hx_obj i = 0; i < merge->n; i++) {
+        hx_obj object = (hx_obj)merge->order[i], parent = merge->parent[object];
+        if ((i & CHECK_MASK) == CHECK_MASK) {
+            hx_progress_at(work->progress, "tree", i, merge->n);
+            if (hx_progress_cancelled(work->progress))
+                return hx_error_cancelled("tree of objects");
+        }
+        look_ahead(work, i);
+        uint32_t above =
+            parent == HX_NO_OBJ ? merge->top(merge->context, object) : work->of[parent];
+        HX_TRY(find_row(work, above, work->of[object], &work->of[object]));
     }
     return NULL;
 }
 
 static hx_error *place_objects(struct work *work)
 {
-    const hx_obj n = work->merge->n;
+    const struct hx_merge *merge = work->merge;
     uint32_t row;
-    work->rows_made = work->merge->n_tops + (size_t)ROWS_MADE + n / OBJECTS_OF_ROW;
-    for (uint32_t top = 0; top < work->merge->n_tops; top++)
+    work->rows_made = merge->n_tops + (size_t)ROWS_MADE + merge->n / OBJECTS_OF_ROW;
+    for (uint32_t top = 0; top < merge->n_tops; top++)
         HX_TRY(new_row(work, NO_ROW, top, &row));
-    HX_TRY(hx_big_array(work->of, n));
-    if (n)
-        memset(work->of, 0xff, (size_t)n * sizeof *work->of);
-    for (hx_obj i = 0; i < n; i++) {
-        if ((i & CHECK_MASK) == CHECK_MASK) {
-            hx_progress_at(work->progress, "tree", i, n);
-            if (hx_progress_cancelled(work->progress))
-                return hx_error_cancelled("tree of objects");
-        }
-        if (work->of[i] == NO_ROW)
-            HX_TRY(place_object(work, i));
+    HX_TRY(hx_big_array(work->of, merge->n));
+    for (hx_obj i = 0; i < merge->n; i++)
+        work->of[i] = merge->kind(merge->context, i);
+    HX_TRY(place_in_order(work));
+    for (hx_obj i = 0; i < merge->n; i++) {
+        work->rows.v[work->of[i]].bytes += merge->size[i];
+        work->rows.v[work->of[i]].objects++;
     }
     hx_pairs_free(&work->pairs);
     hx_big_array_free(work->of);

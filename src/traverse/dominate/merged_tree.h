@@ -17,7 +17,8 @@
 /* What is merged. At the top are rows with numbers below n_tops, of no objects of their own. */
 struct hx_merge {
     hx_obj n;
-    const hx_obj *parent; /* of each object, without cycles; HX_NO_OBJ: it stands under a top */
+    const hx_obj *parent;  /* of each object; HX_NO_OBJ: it stands under a top */
+    const uint32_t *order; /* of the objects: each comes behind its parent */
     const uint64_t *size;
     uint32_t n_tops;
     uint32_t (*top)(const void *context, hx_obj object); /* of one that has no parent */

@@ -93,14 +93,16 @@ static hx_error *search_all(struct search *search, const struct hx_snapshot *sna
 
 hx_error *hx_chains_find(const struct hx_snapshot *snapshot, const uint32_t *holder,
                          const uint32_t *holder_of_root, const struct hx_progress *progress,
-                         struct hx_big *ret_parent)
+                         struct hx_big *ret_parent, struct hx_big *ret_order)
 {
     struct search search = {.graph = &snapshot->graph, .holder = holder, .progress = progress};
     hx_error *err = search_all(&search, snapshot, holder_of_root);
-    hx_big_free(&search.queue_mem);
-    if (err)
+    if (err) {
+        hx_big_free(&search.queue_mem);
         hx_big_free(&search.parent_mem);
-    else
-        *ret_parent = search.parent_mem;
-    return err;
+        return err;
+    }
+    *ret_parent = search.parent_mem;
+    *ret_order = search.queue_mem;
+    return NULL;
 }

@@ -14,9 +14,9 @@
 
 /* Fills *ret_parent, for each object the one before it in its chain (hx_obj), HX_NO_OBJ where one
  * begins. `holder` is for each object who holds it, holder_of_root for each root who it is, or
- * HX_CHAINS_NOBODY. Linear; 8 bytes an object, of which 4 remain. */
+ * HX_CHAINS_NOBODY. *ret_order: the objects, each behind its parent. Linear; 8 bytes an object. */
 hx_error *hx_chains_find(const struct hx_snapshot *snapshot, const uint32_t *holder,
                          const uint32_t *holder_of_root, const struct hx_progress *progress,
-                         struct hx_big *ret_parent);
+                         struct hx_big *ret_parent, struct hx_big *ret_order);
 
 #endif
