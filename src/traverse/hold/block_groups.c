@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define FEW 65536 /* objects: fewer are no work for two */
+#define FEW 32768 /* objects: fewer are no work for two */
 
 /* What one worker sees. */
 struct part {

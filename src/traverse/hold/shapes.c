@@ -33,7 +33,7 @@
 #define LARGE   512   /* bytes: looked at by itself, whether it is an array */
 #define WINDOW  36    /* words that are looked at in each quarter of a large block */
 #define STRIDES 6     /* words of an array's element, at most */
-#define FEW     65536 /* objects: fewer are no work for two */
+#define FEW     32768 /* objects: fewer are no work for two */
 #define SHAPES  (HX_NO_SHAPE - 1)
 
 /* Percent. */
