@@ -123,7 +123,9 @@ static hx_error *check_sort(const char *column)
 static hx_error *print_histogram(const struct hx_args *args, hx_store *store,
                                  const struct hx_query *query)
 {
-    const struct hx_histogram histogram = {.of = args->of, .by = args->by ? args->by : "type"};
+    struct hx_histogram histogram = {.of = args->of, .by = args->by ? args->by : "type"};
+    if (args->format == HX_FORMAT_TEXT && strcmp(histogram.by, "type") == 0)
+        histogram.by = HX_HISTOGRAM_NAMES;
     hx_rows *rows = NULL;
     HX_TRY(refuse_condition(hx_query_histogram(store, &histogram, query, &rows)));
     return hx_print_rows(store, rows, args->format);

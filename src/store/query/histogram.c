@@ -140,6 +140,7 @@ static const struct {
     const char *word, *group, *name;
 } keys[] = {
     {"type", "type", "coalesce(x, '(unknown)')"},
+    {HX_HISTOGRAM_NAMES, "coalesce(type, shape)", "coalesce(x, '(unknown)')"},
     {"shape", "shape", "coalesce(x, '(unknown)')"},
     {"size", "hx_size_class(bytes)", "x"},
     {"site", "stack_id",

@@ -8,6 +8,8 @@
 #define HX_HISTOGRAMS(X) X(type) X(shape) X(size) X(site) X(age) X(state)
 
 extern const char *const hx_histogram_words[]; /* ends with NULL */
+/* By type, and what has none by shape: no word of a command. */
+#define HX_HISTOGRAM_NAMES "type or shape"
 
 /* Columns of the rows, as those of a view. */
 extern const struct hx_filter_schema hx_histogram_schema;

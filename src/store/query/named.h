@@ -136,7 +136,8 @@ struct hx_query_args {
       " last",                                                                                     \
       "history: its bytes over all snapshots with blanks between, of many the largest of those"    \
       " that lie together")                                                                        \
-    X(holder_sets, "snapshot text", "snapshot set_id members label brief bytes objects enters",    \
+    X(holder_sets, "snapshot text",                                                                \
+      "snapshot set_id members label brief others bytes objects enters",                           \
       "the retainer sets of what a holder holds; label: members in doubt stand last, with `?`;"    \
       " enters: `alone`, or by how many references those in doubt come in")                        \
     X(holder_changes, "snapshot other text",                                                       \

@@ -241,7 +241,7 @@ TEXT(dominators_facts) = "SELECT (SELECT count(*) FROM dominators WHERE snapshot
 
 TEXT(merged_tree) =
     "SELECT t.node AS node, t.depth AS depth,"
-    " substr(printf('%128s', ''), 1, 2 * t.depth) || CASE WHEN t.objects > 0 THEN"
+    " substr(printf('%128s', ''), 1, 2 * t.depth) || CASE WHEN t.objects > 1 THEN"
     " printf('%,d x ', t.objects) ELSE '' END || t.label AS label, t.bytes AS bytes,"
     " t.objects AS objects, (SELECT sum(s.bytes) FROM hx_tree s WHERE s.snapshot = t.snapshot"
     " AND s.kind = t.kind AND s.node >= t.node AND s.node < coalesce((SELECT e.node FROM hx_tree e"

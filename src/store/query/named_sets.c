@@ -116,6 +116,20 @@ TEXT(set_facts) =
             " FROM " MEMBERS_OF("g.set_id") ")"                                                    \
         " END"
 
+/* The members but for the holder, of a large set those that hold most. */
+#define HOLDER_OTHERS                                                                              \
+    "CASE WHEN s.members IS NULL THEN " HOLDER_SET                                                 \
+        " ELSE (SELECT group_concat(label || CASE doubt WHEN 0 THEN '' ELSE '?' END, ', ')"        \
+            " FROM (SELECT o.label AS label, o.doubt AS doubt,"                                    \
+                    " row_number() OVER (ORDER BY o.doubt, h.bytes DESC, o.label) AS n"            \
+                " FROM " MEMBERS_OF("g.set_id") " o"                                               \
+                " LEFT JOIN hx_holding h ON h.snapshot = $snapshot AND h.name = o.label"           \
+                " WHERE o.label <> $text)"                                                         \
+            " WHERE n <= " HX_SET_NAMED " OR s.members <= " HX_SET_LARGE ")"                       \
+            " || CASE WHEN s.members > " HX_SET_LARGE                                              \
+                " THEN ' and ' || (s.members - 1 - " HX_SET_NAMED ") || ' others' ELSE '' END"     \
+        " END"
+
 TEXT(holder_sets) =
     "WITH g AS MATERIALIZED (SELECT set_id, sum(bytes) AS bytes, count(*) AS objects"
         " FROM objects"
@@ -126,7 +140,7 @@ TEXT(holder_sets) =
         " CASE WHEN s.members > " HX_SET_LARGE " THEN "
             HX_SET_BRIEF_IN("$snapshot", "g.set_id", "s.members", "NULL")
             " ELSE " HOLDER_SET " END AS brief,"
-        " g.bytes AS bytes, g.objects AS objects,"
+        " " HOLDER_OTHERS " AS others, g.bytes AS bytes, g.objects AS objects,"
         " CASE WHEN s.members = 1 THEN 'alone'"
             " ELSE (SELECT group_concat(label || ' by '"
                     " || printf('%,d of %,d', entries, alike), '; ')"

@@ -8,6 +8,7 @@
 #include "ui/list/pane.h"
 
 #include <stdlib.h>
+#include <ctype.h>
 #include <string.h>
 
 struct histogram {
@@ -31,6 +32,13 @@ static const char *word_of(const struct hx_pane *pane)
     return hx_histogram_words[histogram ? histogram->by : 0];
 }
 
+/* People read the shapes of what has no type. */
+static const char *key_of(const struct hx_pane *pane)
+{
+    const char *word = word_of(pane);
+    return strcmp(word, "type") == 0 ? HX_HISTOGRAM_NAMES : word;
+}
+
 static void histogram_source(const struct hx_pane *pane, int64_t snapshot, struct hx_source *ret)
 {
     HX_CLEANUP(hx_text_free) struct hx_text where = {0};
@@ -39,11 +47,11 @@ static void histogram_source(const struct hx_pane *pane, int64_t snapshot, struc
     hx_of_where(&of, &where);
     if (histogram && histogram->condition)
         hx_text_putf(&where, "%s(%s)", where.n ? " AND " : "", histogram->condition);
-    hx_histogram_sql(word_of(pane), snapshot, hx_text_str(&where), &ret->sql);
+    hx_histogram_sql(key_of(pane), snapshot, hx_text_str(&where), &ret->sql);
     /* Some view has the sums of most sets: then there are as many rows as objects at most, and the
      * list ends where they do. */
     if (of.subset == HX_SUBSET_DOMINATED || (histogram && histogram->condition))
-        hx_histogram_facts(word_of(pane), snapshot, hx_text_str(&where), &ret->facts);
+        hx_histogram_facts(key_of(pane), snapshot, hx_text_str(&where), &ret->facts);
     else
         hx_of_facts(&of, snapshot, &ret->facts);
     ret->sql.failed |= where.failed;
@@ -92,7 +100,8 @@ static void put_row(const struct hx_pane *pane, size_t row, struct hx_text *ret)
     if (strcmp(word, "size") == 0) {
         put_size(key, ret);
     } else if (strcmp(word, "site") != 0 && strcmp(word, "age") != 0) {
-        hx_text_putf(ret, "%s ", word);
+        bool shape = strcmp(word, "type") == 0 && isdigit((unsigned char)*key);
+        hx_text_putf(ret, "%s ", shape ? "type is null and shape" : word);
         if (strcmp(key, "(unknown)") == 0) {
             hx_text_puts(ret, "is null");
         } else {

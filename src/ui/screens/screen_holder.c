@@ -11,8 +11,8 @@ static const struct hx_column columns[] = {
     {"bytes", "of it", HX_AS_SHARE, 6, 3, "bytes", NULL},
     {"bytes", "", HX_AS_BAR, 6, 4, "bytes", NULL},
     {"objects", NULL, HX_AS_COUNT, 9, 2, NULL, NULL},
-    {"label", "retained by", HX_AS_NAMES, -20, 0, NULL, "brief"},
-    {"enters", "how", HX_AS_NAMES, -26, 1, NULL, NULL},
+    {"others", "reached by, too", HX_AS_NAMES, -20, 0, NULL, NULL},
+    {"enters", "how", HX_AS_NAMES, -20, 1, NULL, NULL},
     {0},
 };
 

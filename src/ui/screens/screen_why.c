@@ -296,6 +296,34 @@ static hx_error *read_frames(struct asking *asking, hx_store *store)
     return NULL;
 }
 
+/* Those that begin in the object's holder come first: who asks looks at what it holds. */
+static hx_error *put_holder_first(struct asking *asking, hx_store *store, struct hx_chains *chains)
+{
+    const struct hx_snapshot *snapshot = asking->ui->graph;
+    HX_ROWS hx_rows *rows = NULL;
+    HX_CLEANUP(hx_text_free) struct hx_text text = {0};
+    bool more;
+    HX_TRY(hx_query_named(store, HX_QUERY_object_head,
+                          HX_QUERY_ARGS(.snapshot = asking->snapshot, .address = asking->address),
+                          &rows));
+    HX_TRY(hx_rows_next(rows, &more));
+    struct hx_value holder = more ? hx_rows_value(rows, 7) : (struct hx_value){0};
+    size_t first = 0;
+    for (size_t i = 0; i < chains->n && holder.type == HX_VALUE_TEXT; i++) {
+        struct hx_chain chain = chains->chain[i];
+        if (hx_chain_named(snapshot, &chain))
+            first = i + 1; /* behind those of named roots */
+        else if (is_retainer(&hx_scheme_root, &snapshot->roots.v[chain.step[0].root], holder.text,
+                             &text)) {
+            memmove(&chains->chain[first + 1], &chains->chain[first],
+                    (i - first) * sizeof *chains->chain);
+            chains->chain[first++] = chain;
+        }
+    }
+    HX_NEED(!text.failed);
+    return NULL;
+}
+
 static hx_error *find_chains_over(struct asking *asking, hx_obj object,
                                   const struct hx_progress *progress, struct hx_chains *ret)
 {
@@ -344,6 +372,8 @@ static hx_error *why_job_run(struct hx_job *job, hx_store *store,
     hx_jobs_enter_store(asking->ui->jobs);
     HX_TRY(error);
     asking->store = store;
+    if (!asking->retainer)
+        HX_TRY(put_holder_first(asking, store, &chains));
     for (size_t i = 0; i < chains.n; i++)
         HX_TRY(add_chain(asking, i, &chains.chain[i]));
     if (asking->state == HX_STATE_INDIRECT)
