@@ -6,11 +6,10 @@
  * field holds is counted by class, in a sample of the group; what is to be said of the words of a
  * class is decided once.
  */
-#include "traverse/hold/block_groups.h"
+#include "traverse/hold/word_table.h"
 
 #include "base/cleanup.h"
 #include "base/index.h"
-#include "base/lower_bound.h"
 #include "base/pairs.h"
 #include "base/parallel.h"
 #include "base/vote.h"
@@ -20,8 +19,7 @@
 #define WORDS    64 /* of a block that are looked at as fields: bits of a mask */
 #define ALIKE    32 /* fewer say nothing */
 #define TARGETS  4
-#define HOLE     (1 << 20) /* bytes between blocks that are not looked at as freed */
-#define TAIL     3         /* words that may lie behind the request */
+#define TAIL     3 /* words that may lie behind the request */
 #define FEW_GONE 3
 #define SURE     128  /* pointers, none of which leads to what was freed: they are genuine */
 #define VARIANTS 4096 /* of a group; members of others are not looked at */
@@ -247,16 +245,6 @@ static inline uint32_t target_group(const struct fields *fields, hx_eidx e)
     return group_of(fields, hx_edge_target(fields->graph->edge[e]));
 }
 
-/* Does an address lie between blocks, where one was? Genuine pointers do not lead there. */
-static bool is_gone(const struct hx_graph *graph, uint64_t value)
-{
-    if (value <= graph->addr[0] || value >= graph->addr[graph->n - 1] || value % HX_WORD)
-        return false;
-    size_t next = HX_LOWER_BOUND(graph->n, i, graph->addr[i] <= value);
-    return value - graph->addr[next - 1] >= graph->size[next - 1] + HX_WORD &&
-           graph->addr[next] - value < HOLE;
-}
-
 static void count_words(struct cursor *cursor, hx_obj object, struct words *words)
 {
     const struct fields *fields = cursor->fields;
@@ -267,7 +255,7 @@ static void count_words(struct cursor *cursor, hx_obj object, struct words *word
         field->pointer += words->kind[i] == POINTER;
         field->value += words->kind[i] == VALUE;
         field->text += words->kind[i] == LETTERS;
-        field->gone += words->kind[i] == VALUE && is_gone(fields->graph, words->word[i]);
+        field->gone += words->kind[i] == VALUE && hx_is_gone(fields->graph, words->word[i]);
         field->small += words->kind[i] == VALUE && (words->word[i] & 0xff) < TAGS;
     }
     for (hx_eidx e = words->first; e < words->end; e++)
@@ -439,7 +427,7 @@ static void count_class(struct cursor *cursor, hx_obj object, struct words *word
         class->value += words->kind[i] == VALUE;
         class->text += words->kind[i] == LETTERS;
         class->gone += words->kind[i] == VALUE && is_tail(words->group, i) &&
-                       is_gone(fields->graph, words->word[i]);
+                       hx_is_gone(fields->graph, words->word[i]);
     }
     for (hx_eidx e = words->first; class_of && e < words->end; e++) {
         size_t i = word_of(fields, e);

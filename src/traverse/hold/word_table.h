@@ -1,0 +1,39 @@
+/* word_table.h - the words of some members of a group, and what each of them is. */
+#ifndef HX_TRAVERSE_HOLD_WORD_TABLE_H
+#define HX_TRAVERSE_HOLD_WORD_TABLE_H
+
+#include "traverse/hold/block_groups.h"
+
+enum hx_word_kind {
+    HX_WORD_ZERO,
+    HX_WORD_POINTER,
+    HX_WORD_GONE, /* leads to where a block was: no genuine pointer does */
+    HX_WORD_VALUE,
+    HX_WORD_JUDGED, /* a pointer that a rule has something to say of */
+    HX_WORD_KINDS
+};
+
+/* Word i of row r is word[r][i], of the object object[r]. */
+struct hx_word_table {
+    size_t rows, words; /* of each row: as many as blocks of the group have, or the first ones */
+    const uint64_t **word;
+    hx_obj *object;
+    uint8_t *kind; /* rows * words */
+};
+
+/* At most `cells` words, of the group's samples; rows = 0 where none of them is a pointer. The
+ * words stay those of the image. */
+hx_error *hx_word_table_fill(const struct hx_judge *judge, const struct hx_block_group *group,
+                             size_t cells, bool gone, struct hx_word_table *ret);
+void hx_word_table_deinit(struct hx_word_table *table);
+
+static inline enum hx_word_kind hx_word_kind(const struct hx_word_table *table, size_t row,
+                                             size_t i)
+{
+    return (enum hx_word_kind)table->kind[row * table->words + i];
+}
+
+/* Does an address lie between blocks, where one was? */
+bool hx_is_gone(const struct hx_graph *graph, uint64_t value);
+
+#endif
