@@ -99,6 +99,7 @@ static hx_error *judge_all(struct hx_judge *judge)
     HX_TRY(hx_block_groups_find(judge, judge->groups));
     HX_TRY(hx_judge_known_shapes(judge));
     HX_TRY(hx_judge_buffers(judge));
+    HX_TRY(hx_judge_counts(judge));
     HX_TRY(hx_judge_records(judge));
     HX_TRY(hx_judge_fields(judge));
     HX_TRY(hx_shapes_make(judge));

@@ -86,6 +86,9 @@ hx_error *hx_judge_buffers(const struct hx_judge *judge);
  * taken back. */
 hx_error *hx_judge_texts(const struct hx_judge *judge);
 
+/* counts.c: slots behind a count in the same block. */
+hx_error *hx_judge_counts(const struct hx_judge *judge);
+
 /* records.c: what a tag says of the words beside it. */
 hx_error *hx_judge_records(const struct hx_judge *judge);
 

@@ -28,7 +28,8 @@ enum hx_rank { HX_RANK_FIRM = 0, HX_RANK_SPARSE = 1, HX_RANK_STRAY = 2 };
     X(11, few, HX_RANK_SPARSE, "in a field that is hardly ever set")                               \
     X(12, intrusive, HX_RANK_FIRM, "a link of an intrusive list")                                  \
     X(13, link, HX_RANK_FIRM, "a link that is answered")                                           \
-    X(14, chain, HX_RANK_FIRM, "a link to the next one alike")
+    X(14, chain, HX_RANK_FIRM, "a link to the next one alike")                                     \
+    X(15, count, HX_RANK_STRAY, "behind the count of its block")
 
 enum hx_rule {
     HX_RULE_NONE = 0,

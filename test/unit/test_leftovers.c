@@ -1,0 +1,220 @@
+/* test_leftovers.c - words of made heaps that are no references: behind a count, beside a tag that
+ * says so, and behind the request. */
+#include "analysis_check.h"
+
+#include "../image/image.h"
+#include "traverse/hold/evidence.h"
+#include "traverse/scan/scan.h"
+
+#include <stdlib.h>
+
+#define LEAVES 200
+#define FREED  "0x10000040" /* between the first two blocks */
+
+/* Leaves, which are no text, and freed memory before them. */
+static void draw_leaves(struct hx_text *text)
+{
+    hx_text_puts(text, "obj first 24 @0x10000010: 0\n");
+    for (unsigned i = 0; i < LEAVES; i++)
+        hx_text_putf(text, "obj l%u 32%s: %u 0x3ff8000000000000\n", i, i ? "" : " @0x10000100",
+                     256 * (i + 1));
+}
+
+static struct hx_drawing find(const struct hx_text *text, unsigned threads)
+{
+    struct hx_drawing drawing;
+    const struct hx_scan_options scan = {.threads = threads};
+    assert_false(text->failed);
+    assert_null(hx_image_draw(text->s, &drawing));
+    assert_null(hx_scan(drawing.snapshot, &scan, NULL));
+    assert_null(hx_evidence_find(drawing.snapshot, threads, NULL));
+    return drawing;
+}
+
+/* The rule of the word at an offset; -1: it is no edge. */
+static int rule_at(const struct hx_drawing *drawing, const char *name, uint64_t offset)
+{
+    const struct hx_graph *graph = &drawing->snapshot->graph;
+    const hx_obj object = hx_drawing_object(drawing, name);
+    assert_true(object != HX_NO_OBJ);
+    for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++)
+        if (hx_edge_offset(graph->edge[e]) == offset)
+            return HX_EVIDENCE_RULE(graph->evidence[e]);
+    return -1;
+}
+
+static unsigned count_rule(const struct hx_drawing *drawing, enum hx_rule rule)
+{
+    const struct hx_graph *graph = &drawing->snapshot->graph;
+    unsigned n = 0;
+    for (hx_eidx e = 0; e < graph->n_edges; e++)
+        n += HX_EVIDENCE_RULE(graph->evidence[e]) == (unsigned)rule;
+    return n;
+}
+
+/* --- counts ------------------------------------------------------------------------------- */
+
+/* Nodes with room for 9 slots, of which 2 to 9 are in use; in every third of the others there is a
+ * leftover. A word that is always a pointer stands before and behind the slots. */
+static void draw_nodes(struct hx_text *text, struct unit_random *random, bool shuffled)
+{
+    draw_leaves(text);
+    for (unsigned i = 0; i < 600; i++) {
+        const unsigned used = 2 + i % 8;
+        hx_text_putf(text, "obj n%u 104: 0x7fff%04x l%u", i, used, i % LEAVES);
+        for (unsigned slot = 0; slot < 9; slot++) {
+            bool set = shuffled ? unit_below(random, 9) < used : slot < used;
+            hx_text_putf(text, set || unit_below(random, 3) == 0 ? " l%u" : " 0",
+                         (i * 7 + slot) % LEAVES);
+        }
+        hx_text_putf(text, " l%u 0\n", (i + 1) % LEAVES);
+    }
+    hx_text_puts(text, "root g: n0 n1\n");
+}
+
+static void behind_counts(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("counts");
+    struct hx_text text = {0};
+    draw_nodes(&text, &random, false);
+    struct hx_drawing drawing = find(&text, 1), other = find(&text, 3);
+    for (unsigned i = 0; i < 600; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "n%u", i);
+        assert_true(rule_at(&drawing, name, 8) != HX_RULE_count);
+        assert_true(rule_at(&drawing, name, 88) != HX_RULE_count);
+        for (unsigned slot = 0; slot < 9; slot++) {
+            int rule = rule_at(&drawing, name, 16 + 8 * slot);
+            assert_int_equal(rule, rule_at(&other, name, 16 + 8 * slot));
+            if (slot < 2 + i % 8)
+                assert_true(rule != HX_RULE_count && rule != -1);
+            else
+                assert_true(rule == HX_RULE_count || rule == -1);
+        }
+    }
+    hx_drawing_deinit(&drawing);
+    hx_drawing_deinit(&other);
+    hx_text_free(&text);
+}
+
+/* A table of buckets with a count says nothing of its slots. */
+static void counts_of_tables(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("tables");
+    struct hx_text text = {0};
+    draw_nodes(&text, &random, true);
+    struct hx_drawing drawing = find(&text, 1);
+    assert_int_equal(count_rule(&drawing, HX_RULE_count), 0);
+    hx_drawing_deinit(&drawing);
+    hx_text_free(&text);
+}
+
+/* --- records ------------------------------------------------------------------------------ */
+
+/* 60 arrays of 16 records: a value, a word that is always a pointer, and a tag. Values of tag 1 are
+ * numbers, or left over from one of tag 2. */
+static void draw_arrays(struct hx_text *text, struct unit_random *random, bool told)
+{
+    draw_leaves(text);
+    for (unsigned i = 0; i < 60; i++) {
+        hx_text_putf(text, "obj a%u 392:", i);
+        for (unsigned k = 0; k < 16; k++) {
+            const unsigned tag = 1 + (i + k) % 3, leaf = (i * 5 + k) % LEAVES;
+            if (tag > 1 || unit_below(random, 3) == 0)
+                hx_text_putf(text, " l%u", leaf);
+            else
+                hx_text_putf(text, " 0x3ff%u000000000001", leaf % 8);
+            hx_text_putf(text, " l%u %u", (leaf + 1) % LEAVES,
+                         told ? tag : 1 + (unsigned)unit_below(random, 3));
+        }
+        hx_text_puts(text, " 0\n");
+    }
+    hx_text_puts(text, "root g: a0 a1\n");
+}
+
+static void tags(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("tags");
+    struct hx_text text = {0};
+    unsigned stale = 0, found = 0;
+    draw_arrays(&text, &random, true);
+    struct hx_drawing drawing = find(&text, 1), other = find(&text, 3);
+    for (unsigned i = 0; i < 60; i++)
+        for (unsigned k = 0; k < 16; k++) {
+            char name[16];
+            snprintf(name, sizeof name, "a%u", i);
+            int rule = rule_at(&drawing, name, 24 * k);
+            assert_int_equal(rule, rule_at(&other, name, 24 * k));
+            assert_true(rule_at(&drawing, name, 24 * k + 8) != HX_RULE_field);
+            if ((i + k) % 3) {
+                assert_true(rule != HX_RULE_field && rule != -1);
+                continue;
+            }
+            stale += rule != -1;
+            found += rule == HX_RULE_field;
+        }
+    assert_true(stale > 60 && found * 10 > stale * 8); /* some lie across two pages of the image */
+    hx_drawing_deinit(&drawing);
+    hx_drawing_deinit(&other);
+    hx_text_free(&text);
+}
+
+/* Small numbers that have nothing to do with the words beside them. */
+static void no_tags(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("no tags");
+    struct hx_text text = {0};
+    draw_arrays(&text, &random, false);
+    struct hx_drawing drawing = find(&text, 1);
+    assert_int_equal(count_rule(&drawing, HX_RULE_field), 0);
+    hx_drawing_deinit(&drawing);
+    hx_text_free(&text);
+}
+
+/* --- the request -------------------------------------------------------------------------- */
+
+/* The last word leads to blocks, and in some members to where one was. */
+static void draw_ends(struct hx_text *text, const char *gone)
+{
+    draw_leaves(text);
+    for (unsigned i = 0; i < 400; i++) {
+        hx_text_putf(text, "obj n%u 40: l%u l%u %u 7 ", i, i % LEAVES, (i + 3) % LEAVES, i + 1);
+        if (i % 20 == 0)
+            hx_text_putf(text, "%s\n", gone);
+        else
+            hx_text_putf(text, "l%u\n", (i + 5) % LEAVES);
+    }
+    hx_text_puts(text, "root g: n0\n");
+}
+
+static void ends(void **state)
+{
+    (void)state;
+    struct hx_text text = {0};
+    draw_ends(&text, FREED);
+    struct hx_drawing drawing = find(&text, 1);
+    assert_int_equal(rule_at(&drawing, "n1", 32), HX_RULE_slack);
+    assert_int_equal(rule_at(&drawing, "n1", 0), HX_RULE_NONE);
+    assert_int_equal(count_rule(&drawing, HX_RULE_slack), 380);
+    hx_drawing_deinit(&drawing);
+    hx_text_clear(&text);
+    draw_ends(&text, "0");
+    drawing = find(&text, 1);
+    assert_int_equal(count_rule(&drawing, HX_RULE_slack), 0);
+    hx_drawing_deinit(&drawing);
+    hx_text_free(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(behind_counts), cmocka_unit_test(counts_of_tables),
+        cmocka_unit_test(tags),          cmocka_unit_test(no_tags),
+        cmocka_unit_test(ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
