@@ -79,10 +79,11 @@ struct group {
     uint8_t owner;   /* the worker whose tables have its fields and classes */
     uint8_t gone;    /* percent, of the last words' pointers in the whole group: leftovers */
     uint32_t variants;
-    uint64_t mixed, tags; /* bits for words: they tell variants apart, by their value */
-    uint64_t judged;      /* of some class there is something to say */
-    uint64_t links;       /* of some class targets are asked whether they point back */
-    uint64_t lists;       /* links between blocks alike, which are answered */
+    uint64_t mixed, tags;        /* bits for words: they tell variants apart, by their value */
+    uint64_t judged;             /* of some class there is something to say */
+    uint64_t links;              /* of some class targets are asked whether they point back */
+    uint64_t lists;              /* links between blocks alike, which are answered */
+    uint64_t own_chains, chains; /* links to the next one alike; of a kin, too */
 };
 
 /* What one worker found about its groups. */
@@ -564,7 +565,7 @@ static void settle_class(const struct group *group, const struct field *field, s
 }
 
 /* Variants from class_of.v[first] on. */
-static void settle_group(struct tables *tables, struct group *group, size_t first)
+static void settle_group(struct tables *tables, struct group *group, uint32_t number, size_t first)
 {
     const struct field *field = tables->fields.v + group->first_field;
     for (size_t at = first; at < tables->class_of.n; at += 1 + (size_t)group->n_words)
@@ -575,6 +576,7 @@ static void settle_group(struct tables *tables, struct group *group, size_t firs
                 class->is_intrusive)
                 group->judged |= UINT64_C(1) << i;
             group->links |= (uint64_t) class->is_link << i;
+            group->own_chains |= (uint64_t)(class->is_chain && class->target == number) << i;
         }
     for (size_t i = 0; i < group->n_words; i++)
         group->judged |= (uint64_t)(is_slack(group, i) && is_idle(&field[i])) << i;
@@ -624,7 +626,7 @@ static void count_group(void *context, unsigned worker, uint32_t number)
     group->gone = find_gone(fields, group, fields->groups->sample[of->first]);
     each_sample(&cursor, number, 1, count_class);
     each_sample(&cursor, number, 1, count_targets);
-    settle_group(tables, group, first);
+    settle_group(tables, group, number, first);
 }
 
 /* May these blocks have been given out for one request? A chunk that is not worth splitting is 16
@@ -650,24 +652,27 @@ static bool has_links(const struct fields *fields, uint32_t number, size_t i, ui
     return target && is_answered(target->links, target->answered);
 }
 
-/* Lists within a group, and those members of other groups' lists whose chunks were not split. */
+/* Lists and chains within a group, and of members of others' whose chunks were not split. */
 static void find_lists(struct fields *fields)
 {
     for (uint32_t g = 0; g < fields->groups->n; g++) {
         struct group *group = &fields->group[g];
         const struct field *field = fields->tables[group->owner].fields.v + group->first_field;
         for (size_t i = 0; i < group->n_words; i++) {
-            bool is_list = has_links(fields, g, i, g);
-            for (size_t k = 0; k < TARGETS && !is_list; k++) {
+            bool is_list = has_links(fields, g, i, g), is_chain = group->own_chains >> i & 1;
+            for (size_t k = 0; k < TARGETS; k++) {
                 const uint32_t other = field[i].target[k].group;
-                is_list = is_telling_target(&field[i], k) && has_links(fields, g, i, other) &&
-                          has_links(fields, other, i, other) &&
-                          are_near(size_of_group(fields, g), size_of_group(fields, other));
+                if (!is_telling_target(&field[i], k) ||
+                    !are_near(size_of_group(fields, g), size_of_group(fields, other)))
+                    continue;
+                is_list |= has_links(fields, g, i, other) && has_links(fields, other, i, other);
+                is_chain |= fields->group[other].own_chains >> i & 1;
             }
             group->lists |= (uint64_t)is_list << i;
+            group->chains |= (uint64_t)is_chain << i;
         }
         group->links |= group->lists;
-        group->judged |= group->lists;
+        group->judged |= group->lists | group->chains;
     }
 }
 
@@ -741,12 +746,12 @@ static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_ei
                    : hx_part_below(class->to_nodes, class->pointer, 50) ? HX_RULE_NONE
                                                                         : HX_RULE_unanswered;
     }
-    if (!class)
-        return is_slack(words->group, i) && is_idle(field) ? HX_RULE_slack : HX_RULE_NONE;
-    if (class->rule != HX_RULE_NONE)
+    if (class && class->rule != HX_RULE_NONE)
         return class->rule;
-    return class->is_chain && own && target_group(fields, e) == class->target ? HX_RULE_chain
-                                                                              : HX_RULE_NONE;
+    if (words->group->chains >> i & 1 && (!own || !class || class->is_chain) &&
+        are_near(fields->graph->size[object], fields->graph->size[target]))
+        return HX_RULE_chain;
+    return !class && is_slack(words->group, i) && is_idle(field) ? HX_RULE_slack : HX_RULE_NONE;
 }
 
 static void judge_object(struct cursor *cursor, hx_obj object, struct words *words)
