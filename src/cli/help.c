@@ -3,6 +3,7 @@
 #include "cli/help.h"
 #include "export/export.h"
 #include "export/import/import.h"
+#include "traverse/hold/rules.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -170,13 +171,37 @@ static void help_conditions(struct hx_text *text)
                         "lists the columns.");
 }
 
+static void help_holders(struct hx_text *text)
+{
+    put_paragraph(text, "The holder of an object is one root, the nearest that reaches it: a "
+                        "variable, a thread, a mapping. Bytes of all holders add up to the heap.");
+    hx_text_putc(text, '\n');
+    put_paragraph(text, "Programs leave pointers behind. A word that is one by the rules below is "
+                        "stray, or sparse where less speaks against it, and counts only where no "
+                        "firm word leads. Globals come before threads. What a second root reaches "
+                        "firmly from many places is contested, and a block that serves several is "
+                        "(mixed).");
+    hx_text_putc(text, '\n');
+    put_paragraph(text,
+                  "--rules -NAME switches a rule off, --holders off all of them; `heapx why`, "
+                  "and w, x and i in the explorer, say which rule found a word:");
+    hx_text_putc(text, '\n');
+    for (enum hx_rule rule = 1; rule < HX_RULE_COUNT; rule++) {
+        static const char *const ranks[] = {" (firm)", " (sparse)", ""};
+        struct hx_text about = {0};
+        hx_text_putf(&about, "%s%s", hx_rule_text(rule), ranks[hx_rule_rank(rule)]);
+        hx_help_row(text, hx_rule_name(rule), hx_text_str(&about));
+        text->failed |= about.failed;
+        hx_text_free(&about);
+    }
+}
+
 static const struct topic {
     const char *name;
     void (*put)(struct hx_text *text);
 } topics[] = {
-    {"views", help_views},
-    {"formats", help_formats},
-    {"conditions", help_conditions},
+    {"views", help_views},     {"formats", help_formats}, {"conditions", help_conditions},
+    {"holders", help_holders}, {"rules", help_holders},
 };
 
 /* --- commands ---------------------------------------------------------------------------- */
@@ -217,7 +242,7 @@ static hx_error *help_all(void)
     hx_text_putc(&text, '\n');
     put_paragraph(&text, "A TARGET of digits is a PID, anything else a store (./123: a file).");
     put_paragraph(&text, "`heapx help COMMAND` lists a command's options; `heapx help views`, "
-                         "`formats` and `conditions` say what these words stand for.");
+                         "`formats`, `conditions` and `holders` say what these words stand for.");
     hx_text_putc(&text, '\n');
     put_paragraph(&text, "Exit status: 0 done; 1 failed; 2 usage; 3 done, but the snapshot is not "
                          "complete; 4 a condition of check holds; 130 interrupted, and what was "

@@ -71,7 +71,7 @@ static void holder_title(const struct hx_ui *ui, const struct hx_pane *pane, str
             hx_text_puts(ret, "\nnothing in this snapshot");
         return;
     }
-    if (*kind)
+    if (*kind && strcmp(kind, "thread") != 0) /* a thread's name says so */
         hx_text_putf(ret, ", %s", kind);
     if (*module) {
         hx_text_puts(ret, " of ");
