@@ -29,6 +29,8 @@ def refused(status, *args, says="", cwd=None, **options):
 
 
 def help_and_version(folder):
+    rules = heapx("help", "rules")[1]
+    check(rules == heapx("help", "holders")[1] and "--rules -NAME" in rules and "  few " in rules, rules)
     for args in (["help"], ["--help"], ["-h"]):
         status, out, err = heapx(*args)
         check(err == "" and out.startswith("Usage: heapx COMMAND"), f"{args}: {out[:80]} {err}")
