@@ -93,7 +93,7 @@ static void holder_title(const struct hx_ui *ui, const struct hx_pane *pane, str
 
 static const char *row_label(const struct hx_pane *pane, size_t row)
 {
-    return hx_table_text(&pane->rows, row, "label");
+    return hx_table_text(&pane->rows, row, "brief");
 }
 
 /* What the holder holds of the set. */

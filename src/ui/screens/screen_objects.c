@@ -86,12 +86,14 @@ void hx_pane_put_subset(const struct hx_pane *pane, bool ascii, struct hx_text *
         put_leak_site(pane, ascii, ret);
         break;
     case HX_SUBSET_SET:
-        hx_text_puts(ret, "Objects retained by ");
-        hx_pane_put_text(pane, ascii, ret);
+        hx_text_puts(ret, "Objects ");
         if (pane->more) {
-            hx_text_puts(ret, ", held by ");
+            hx_text_puts(ret, "held by ");
             hx_text_type_shown(ret, pane->more, ascii);
+            hx_text_puts(ret, ", ");
         }
+        hx_text_puts(ret, "retained by ");
+        hx_pane_put_text(pane, ascii, ret);
         break;
     case HX_SUBSET_BIN:
         hx_text_puts(ret, "Objects of bin ");

@@ -37,9 +37,12 @@ static void types_title(const struct hx_ui *ui, const struct hx_pane *pane, stru
         hx_text_putf(ret, ": known for %.1f%% of the heap", 100.0 * (double)typed / (double)heap);
     if (pane->total && heap > 0 && typed < heap / KNOWN_PART) {
         bool recorded = hx_table_int(&ui->snapshots, hx_ui_snapshot_row(ui), "recorded", 0);
-        hx_text_puts(ret, "\ntypes are those of C++ classes; ");
-        hx_text_puts(ret, recorded ? "screen 4 tells who allocated the rest"
-                                   : "heapx record tells who allocated the rest");
+        if (hx_table_int(&pane->facts, 0, "shapes", 0))
+            hx_text_putf(ret, "\ntypes are of C++ classes; Enter: shapes of the rest; %s: by whom",
+                         recorded ? "screen 4" : "heapx record");
+        else
+            hx_text_putf(ret, "\ntypes are those of C++ classes; %s tells who allocated the rest",
+                         recorded ? "screen 4" : "heapx record");
     }
 }
 
