@@ -40,7 +40,7 @@ struct tag {
 struct payload {
     uint8_t word;
     struct tag tag;
-    uint16_t dead; /* bits for the tag's values: no pointers */
+    uint16_t dead, doubtful; /* bits for the tag's values: no pointers */
 };
 
 /* What is found of a group. */
@@ -220,6 +220,12 @@ static bool is_doubtful(const struct class *class)
                           (uint64_t)pointers_of(class) + class->count[HX_WORD_GONE], GONE);
 }
 
+static bool is_mixed(uint64_t typed, uint64_t pointers)
+{
+    return !hx_part_below(typed, pointers, MIXED) &&
+           !hx_part_below(pointers - typed, pointers, MIXED);
+}
+
 /* Those where pointers lead to blocks with a type as well as to others. */
 static uint16_t find_mixed(const struct scan *scan, size_t word, struct tag tag,
                            const struct class class[VALUES], uint16_t wanted)
@@ -236,8 +242,7 @@ static uint16_t find_mixed(const struct scan *scan, size_t word, struct tag tag,
                     scan->judge, hx_graph_find(scan->judge->graph, table->word[r][at + word]));
         }
     for (unsigned v = 0; v < VALUES; v++)
-        if (wanted >> v & 1 && !hx_part_below(typed[v], pointers_of(&class[v]), MIXED) &&
-            !hx_part_below(pointers_of(&class[v]) - typed[v], pointers_of(&class[v]), MIXED))
+        if (wanted >> v & 1 && is_mixed(typed[v], pointers_of(&class[v])))
             mixed |= (uint16_t)(1u << v);
     return mixed;
 }
@@ -265,11 +270,14 @@ static bool find_payload(const struct scan *scan, size_t word, const struct tag 
         if (!live || !(dead | doubtful) || rest >= least)
             continue;
         if (doubtful && !find_mixed(scan, word, tag[i], class, live))
-            dead |= find_mixed(scan, word, tag[i], class, doubtful);
-        if (!dead)
+            doubtful = find_mixed(scan, word, tag[i], class, doubtful);
+        else
+            doubtful = 0;
+        if (!(dead | doubtful))
             continue;
         least = rest;
-        *ret = (struct payload){.word = (uint8_t)word, .tag = tag[i], .dead = dead};
+        *ret = (struct payload){
+            .word = (uint8_t)word, .tag = tag[i], .dead = dead, .doubtful = doubtful};
     }
     return least != UINT64_MAX;
 }
@@ -359,26 +367,74 @@ static void scan_worker(void *context, unsigned worker, uint32_t group)
 
 /* --- judging ------------------------------------------------------------------------------ */
 
+/* Bits for values of the tag that say that the word is no pointer. Other blocks of that size may be
+ * arrays of something else, so one that is large enough has to show it by itself. */
+static uint16_t find_dead(const struct hx_judge *judge, hx_obj object, const uint64_t *word,
+                          size_t n, size_t period, const struct payload *payload)
+{
+    const struct hx_graph *graph = judge->graph;
+    uint32_t set[VALUES + 1] = {0}, pointers[VALUES + 1] = {0}, typed[VALUES + 1] = {0};
+    uint16_t dead = 0;
+    if (n / period < ALIKE)
+        return payload->dead | payload->doubtful;
+    size_t none = 0;
+    for (size_t at = 0; at + period <= n; at += period) {
+        unsigned value = tag_of(word + at, payload->tag);
+        set[value] += word[at + payload->word] != 0;
+        none += value == VALUES;
+    }
+    if (!hx_part_below(none, n / period, 2 * VARIED))
+        return 0;
+    for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
+        size_t i = hx_edge_offset(graph->edge[e]) / HX_WORD, at = i - i % period;
+        if (i % period != payload->word || at + period > n)
+            continue;
+        unsigned value = tag_of(word + at, payload->tag);
+        pointers[value]++;
+        typed[value] += payload->doubtful && is_typed(judge, hx_edge_target(graph->edge[e]));
+    }
+    for (unsigned v = 0; v < VALUES; v++) {
+        bool shown =
+            payload->dead >> v & 1
+                ? pointers[v] < set[v] && !hx_part_below(set[v] - pointers[v], set[v], IMPURE / 2)
+                : payload->doubtful >> v & 1 && is_mixed(typed[v], pointers[v]);
+        dead |= (uint16_t)(shown << v);
+    }
+    return dead;
+}
+
+static void judge_payload(const struct look *look, hx_obj object, const uint64_t *word, size_t n,
+                          size_t period, const struct payload *payload)
+{
+    const struct hx_graph *graph = look->judge->graph;
+    const uint16_t dead = find_dead(look->judge, object, word, n, period, payload);
+    for (hx_eidx e = graph->fwd[object]; dead && e < graph->fwd[object + 1]; e++) {
+        const size_t i = hx_edge_offset(graph->edge[e]) / HX_WORD, at = i - i % period;
+        if (payload->word != i % period || at + payload->tag.word >= n)
+            continue;
+        unsigned value = tag_of(word + at, payload->tag);
+        if (value < VALUES && dead >> value & 1)
+            hx_judge_edge(look->judge, e, HX_RULE_field);
+    }
+}
+
 static void judge_object(const struct look *look, hx_obj object, const struct records *records,
                          size_t *span)
 {
     const struct hx_graph *graph = look->judge->graph;
     const size_t n = graph->size[object] / HX_WORD;
-    const uint64_t *word = hx_judge_peek(look->judge, graph->addr[object], n, span);
-    for (hx_eidx e = graph->fwd[object]; word && e < graph->fwd[object + 1]; e++) {
+    const uint64_t *word = graph->fwd[object] == graph->fwd[object + 1]
+                               ? NULL
+                               : hx_judge_peek(look->judge, graph->addr[object], n, span);
+    if (!word)
+        return;
+    for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
         const size_t i = hx_edge_offset(graph->edge[e]) / HX_WORD;
         if (records->numbers >> i % records->period & 1 && word[i] % HX_WORD)
             hx_judge_edge(look->judge, e, HX_RULE_field);
-        const uint64_t *record = word + i / records->period * records->period;
-        for (size_t k = 0; k < records->n; k++) {
-            const struct payload *payload = &records->payload[k];
-            if (payload->word != i % records->period || record + payload->tag.word >= word + n)
-                continue;
-            unsigned value = tag_of(record, payload->tag);
-            if (value < VALUES && payload->dead >> value & 1)
-                hx_judge_edge(look->judge, e, HX_RULE_field);
-        }
     }
+    for (size_t k = 0; k < records->n; k++)
+        judge_payload(look, object, word, n, records->period, &records->payload[k]);
 }
 
 static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
