@@ -12,6 +12,7 @@
 #include "base/index.h"
 #include "base/pairs.h"
 #include "base/parallel.h"
+#include "base/prefetch.h"
 #include "base/vote.h"
 
 #include <stdlib.h>
@@ -779,7 +780,7 @@ static void judge_object(struct cursor *cursor, hx_obj object, struct words *wor
 
 /* Reads ahead what is asked of targets: of all their group, of those of links where their edges
  * are, then these. */
-static inline void look_ahead(const struct cursor *cursor, hx_obj i, hx_obj to)
+HX_PREFETCHES void look_ahead(const struct cursor *cursor, hx_obj i, hx_obj to)
 {
     const struct fields *fields = cursor->fields;
     const struct hx_graph *graph = fields->graph;

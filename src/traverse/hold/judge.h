@@ -2,6 +2,7 @@
 #ifndef HX_TRAVERSE_HOLD_JUDGE_H
 #define HX_TRAVERSE_HOLD_JUDGE_H
 
+#include "base/prefetch.h"
 #include "base/progress.h"
 #include "model/snapshot.h"
 #include "traverse/hold/rules.h"
@@ -59,7 +60,7 @@ void hx_judge_words(const struct hx_judge *judge, hx_obj object, uint64_t from, 
 const uint64_t *hx_judge_peek(const struct hx_judge *judge, uint64_t addr, size_t n, size_t *span);
 
 /* Reads ahead the first words of an object, where they are in the span of the hint. */
-static inline void hx_judge_prefetch(const struct hx_judge *judge, hx_obj object, size_t span)
+HX_PREFETCHES void hx_judge_prefetch(const struct hx_judge *judge, hx_obj object, size_t span)
 {
     const uint64_t addr = judge->graph->addr[object];
     if (span >= judge->image->n)
