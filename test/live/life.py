@@ -265,6 +265,29 @@ def programs(folder):
     report.end()
 
 
+def from_outside(folder):
+    """A second heapx does not know what was requested of the first one's program, and says so."""
+    with recorded.Run(f"{folder}/run.db", ["cat"]) as target:
+        children = f"/proc/{target.process.pid}/task/{target.process.pid}/children"
+        pid = None
+        until = time.monotonic() + 10 * live.SLOW
+        while not pid and time.monotonic() < until:
+            with open(children) as file:
+                pid = next((child for child in file.read().split() if comm(child) == "cat"), None)
+        check(pid, "cat does not run")
+        live.heapx("snap", pid, "-o", f"{folder}/snap.db")
+        notes = live.row(f"{folder}/snap.db", "SELECT notes FROM snapshots")["notes"]
+        check("another heapx records this process" in notes, notes)
+
+
+def comm(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
 if __name__ == "__main__":
-    live.main(modes, libraries, nobody, daemon, refused, shells, interrupted, killed, programs,
+    live.main(modes, libraries, nobody, daemon, refused, shells, interrupted, killed, from_outside, programs,
               long=(modes, libraries, shells, programs))

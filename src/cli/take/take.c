@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/words/input_file.h"
 #include "cli/words/matched.h"
+#include "record/own_mappings.h"
 #include "traverse/hold/evidence.h"
 #include "traverse/reach.h"
 #include "traverse/scan/scan.h"
@@ -152,6 +153,15 @@ static hx_error *or_interrupted(const struct hx_session *session, hx_error *err)
                         "interrupted before the snapshot was complete");
 }
 
+/* Does the library of `heapx run` write down what this process allocates, for somebody else? */
+static bool is_recorded(const struct hx_snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->n_mappings; i++)
+        if (hx_is_recorder_region(&snapshot->mapping[i]))
+            return true;
+    return false;
+}
+
 static hx_error *take_live_snapshot(struct hx_session *session, const struct hx_progress *progress,
                                     struct hx_snapshot **ret)
 {
@@ -162,6 +172,10 @@ static hx_error *take_live_snapshot(struct hx_session *session, const struct hx_
     options.recording = session->recorder ? ask_recorder : NULL;
     options.context = session;
     HX_TRY(hx_attach_capture(session->attach, &options, progress, &snapshot));
+    if (!snapshot->recording && is_recorded(snapshot))
+        hx_snapshot_note(snapshot, false,
+                         "another heapx records this process: who allocated and what was requested "
+                         "is in its snapshots, not in this one");
     if (session->recorder_notes && snapshot->recording)
         hx_snapshot_note(snapshot, false, "%s", session->recorder_notes);
     char spent[160];
