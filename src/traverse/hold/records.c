@@ -75,6 +75,8 @@ static bool is_typed(const struct hx_judge *judge, hx_obj object)
 {
     const struct hx_graph *graph = judge->graph;
     size_t span = 0;
+    if (object == HX_NO_OBJ)
+        return false;
     const uint64_t *word =
         graph->size[object] < HX_WORD ? NULL : hx_judge_peek(judge, graph->addr[object], 1, &span);
     return (graph->type && graph->type[object] != HX_NO_TYPE) ||
