@@ -112,6 +112,7 @@ static void make_older(const char *path)
                      "DROP TABLE hx_shape; DROP TABLE hx_tree;"
                      "DROP VIEW roots; DROP VIEW types; DROP VIEW ccs;"
                      "DROP VIEW retainer_members;"
+                     "DROP TABLE hx_bare; ALTER TABLE hx_root DROP COLUMN near;"
                      "ALTER TABLE hx_root DROP COLUMN symbol;"
                      "ALTER TABLE hx_retainer DROP COLUMN symbol;"
                      "ALTER TABLE hx_type DROP COLUMN symbol;"
