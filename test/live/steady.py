@@ -15,8 +15,6 @@ from live import check, heapx, rows
 SNAPSHOTS = 12
 # Per cent of the bytes alive in both: at the median, and in any step.
 LIMITS = {"holder": (1, 10), "set": (3, 10)}
-# Not reached yet: sets of a server with threads hang on a few leftovers, and flip in some steps.
-OPEN_SETS = {"steady_server": (60, 95)}
 
 
 def snapshot_of(store, number, holders):
@@ -59,7 +57,7 @@ def steady(folder, name):
               f"most {max(steps[what]):.2f} %: " + " ".join(f"{s:.1f}" for s in steps[what]))
     if not holders:
         raise live.Skip("this heapx has no holders; retainer sets are only measured")
-    for what, (median, most) in {**LIMITS, "set": OPEN_SETS.get(name, LIMITS["set"])}.items():
+    for what, (median, most) in LIMITS.items():
         check(statistics.median(steps[what]) <= median and max(steps[what]) <= most,
               f"{name}: bytes with another {what}: {steps[what]}")
 
