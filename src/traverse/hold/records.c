@@ -55,7 +55,7 @@ struct look {
     const struct hx_judge *judge;
     struct records *of; /* for each group */
     struct hx_big of_mem;
-    atomic_bool failed;
+    atomic_bool failed, found;
 };
 
 /* Of words that have one tag. */
@@ -364,6 +364,8 @@ static void scan_worker(void *context, unsigned worker, uint32_t group)
     hx_error *err = scan_group(look, group);
     if (err)
         atomic_store(&look->failed, true);
+    else if (look->of[group].n || look->of[group].numbers)
+        atomic_store(&look->found, true);
     hx_error_free(err);
 }
 
@@ -458,7 +460,7 @@ hx_error *hx_judge_records(const struct hx_judge *judge)
     hx_error *err = hx_judge_groups(judge, scan_worker, &look);
     if (!err && atomic_load(&look.failed))
         err = hx_error_nomem();
-    if (!err)
+    if (!err && atomic_load(&look.found))
         err = hx_judge_objects(judge, judge_block, &look);
     hx_big_free(&look.of_mem);
     return err;
