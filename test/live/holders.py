@@ -33,10 +33,9 @@ STRAY_MEDIAN, STRAY_WORST = 0.3, 1
 RECORDED_SETS_CXX = 5
 
 # Not reached yet: the part of bytes that is named and wrong.
-OPEN_WRONG = {"containers": 5, "containers_libcxx": 10, "interpreter": 2, "interpreter_libcxx": 2,
-              "u_compiler": 9, "u_glib": 40, "u_pool": 4, "u_xml": 30}
-OPEN_STRAY = {"u_broker": 2}
-OPEN_MEDIAN = 1
+OPEN_WRONG = {"containers_libcxx": 3, "event_server_libcxx": 1.5, "interpreter": 2,
+              "interpreter_libcxx": 2, "iterators": 14, "u_compiler": 3, "u_glib": 20, "u_pool": 9,
+              "u_xml": 24}
 
 # Source: language, then its variants. The first were there when rules and thresholds were made.
 FITTED = {
@@ -377,7 +376,7 @@ def hold_to_limits(programs, recorded=False):
         if missing:
             continue
         wrong = OPEN_WRONG.get(program, WRONG_CXX if is_cxx(program) else WRONG_C)
-        for name, limit in (("wrong", wrong), ("stray", OPEN_STRAY.get(program, STRAY_WORST)),
+        for name, limit in (("wrong", wrong), ("stray", STRAY_WORST),
                             ("lost", 0), ("behind", 0)):
             if figures[name] > SLACK * limit:
                 bad.append(f"{program}: {name} {figures[name]:.2f}, limit {limit}")
@@ -385,7 +384,7 @@ def hold_to_limits(programs, recorded=False):
             bad.append(f"{program}: sets {figures['sets']:.2f}, limit {RECORDED_SETS_CXX}")
     if missing:
         raise live.Skip("this heapx has no " + ", ".join(missing))
-    for name, limit in (("wrong", max(WRONG_MEDIAN, OPEN_MEDIAN)), ("stray", STRAY_MEDIAN)):
+    for name, limit in (("wrong", WRONG_MEDIAN), ("stray", STRAY_MEDIAN)):
         median = statistics.median(f[name] for f in all_figures)
         print(f"  median of {name}: {median:.2f}")
         if median > SLACK * limit:
