@@ -12,6 +12,7 @@
 #include "base/index.h"
 #include "base/pairs.h"
 #include "base/parallel.h"
+#include "base/vote.h"
 
 #include <stdlib.h>
 
@@ -47,7 +48,7 @@ struct part {
 struct into {
     uint32_t from; /* the holder that most interior pointers come from */
     uint32_t n;    /* how many come */
-    int32_t votes; /* for that one (Boyer and Moore) */
+    int32_t votes; /* for that one */
 };
 
 /* What a holder leads to of another one's blocks of a shape. */
@@ -251,17 +252,14 @@ static void count_pointers(struct contests *contests)
             const struct crossing *pointer = &contests->part[i].pointers.v[k];
             struct into *into = &contests->into[pointer->to];
             into->n++;
-            if (into->votes == 0)
-                into->from = pointer->other;
-            into->votes += into->from == pointer->other ? 1 : -1;
+            HX_VOTE(into->from, into->votes, pointer->other);
         }
 }
 
 static bool serves_several(const struct into *into)
 {
     return into->n >= FEW_POINTERS &&
-           (into->votes <= 0 ||
-            (uint64_t)into->votes * 100 < (uint64_t)into->n * (2 * ONE_SERVED - 100));
+           (uint64_t)into->votes * 100 < (uint64_t)into->n * (2 * ONE_SERVED - 100);
 }
 
 /* Is the target as near as it is by this edge? */

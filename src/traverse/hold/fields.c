@@ -271,7 +271,7 @@ static void count_words(struct cursor *cursor, hx_obj object, struct words *word
 static bool is_tag(const struct field *field)
 {
     return field->value >= ALIKE && !field->pointer &&
-           (uint64_t)field->small * 100 >= (uint64_t)field->value * MOSTLY;
+           !hx_part_below(field->small, field->value, MOSTLY);
 }
 
 static bool is_telling_target(const struct field *field, size_t i)
@@ -521,7 +521,7 @@ static enum hx_rule judge_kind(const struct group *group, size_t i, const struct
     /* the first word is always written */
     if (!first && hx_part_below(class->pointer, class->pointer + values, VALUES))
         return class->pointer >= ALIKE &&
-                       (uint64_t) class->votes * 100 >= (uint64_t) class->pointer * ONE_WAY
+                       !hx_part_below((uint64_t) class->votes, class->pointer, ONE_WAY)
                    ? HX_RULE_few
                    : HX_RULE_field;
     return hx_part_below(class->pointer, all, HARDLY) ? HX_RULE_few : HX_RULE_NONE;
