@@ -749,7 +749,8 @@ static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_ei
     }
     if (class && class->rule != HX_RULE_NONE)
         return class->rule;
-    if (words->group->chains >> i & 1 && (!own || !class || class->is_chain) &&
+    if (words->group->chains >> i & 1 &&
+        (!own || !class || class->is_chain || class->pointer < ALIKE) &&
         are_near(fields->graph->size[object], fields->graph->size[target]))
         return HX_RULE_chain;
     return !class && is_slack(words->group, i) && is_idle(field) ? HX_RULE_slack : HX_RULE_NONE;
