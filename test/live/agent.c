@@ -203,14 +203,20 @@ static char thread_state(pid_t pid)
     return hx_proc_state(pid, pid);
 }
 
-static void expect_free(pid_t pid)
+static bool is_traced(pid_t pid)
 {
     char path[64], *text;
     snprintf(path, sizeof path, "/proc/%d/status", pid);
     hx_error *err = hx_proc_read(path, &text, NULL);
     expect(!err, "the target's status can be read");
-    expect(atoi(hx_proc_field(text, "TracerPid")) == 0, "nobody traces the target afterwards");
+    bool traced = atoi(hx_proc_field(text, "TracerPid")) != 0;
     free(text);
+    return traced;
+}
+
+static void expect_free(pid_t pid)
+{
+    expect(!is_traced(pid), "nobody traces the target afterwards");
     unsigned long laps = atomic_load(&shared->laps);
     for (int i = 0; i < 2000 && atomic_load(&shared->laps) == laps; i++)
         usleep(1000);
@@ -319,7 +325,9 @@ static void killed_captures(unsigned seed)
         kill(victim, SIGKILL);
         waitpid(victim, NULL, 0);
     }
-    usleep(300000); /* agents let go and end */
+    for (uint64_t end = hx_now_ns() + 20000000000; is_traced(pid) && hx_now_ns() < end;)
+        usleep(10000); /* agents let go and end, once they have a processor */
+    usleep(300000);
     expect_free(pid);
     char state = thread_state(pid);
     expect(state == 'S' || state == 'R', "the target is not stopped");
