@@ -68,6 +68,7 @@ LATER = {
     "u_xml": ("C",),
     "v_dns": ("C",),
     "v_ecs": ("C++",),
+    "v_mail": ("C",),
     "v_search": ("C++",),
     "v_trie": ("C",),
 }
