@@ -69,6 +69,7 @@ LATER = {
     "v_dns": ("C",),
     "v_ecs": ("C++",),
     "v_mail": ("C",),
+    "v_rpc": ("C++",),
     "v_search": ("C++",),
     "v_trie": ("C",),
 }
