@@ -34,8 +34,8 @@ RECORDED_SETS_CXX = 5
 
 # Not reached yet: the part of bytes that is named and wrong.
 OPEN_WRONG = {"containers_libcxx": 3, "event_server_libcxx": 1.5, "interpreter": 2,
-              "interpreter_libcxx": 2, "u_glib": 20, "u_pool": 9,
-              "u_xml": 24}
+              "interpreter_libcxx": 2, "u_glib": 20, "u_pool": 9, "u_xml": 24}
+OPEN_SETS = {"v_search": 60}
 
 # Source: language, then its variants. The first were there when rules and thresholds were made.
 FITTED = {
@@ -386,8 +386,9 @@ def hold_to_limits(programs, recorded=False):
                             ("lost", 0), ("behind", 0)):
             if figures[name] > SLACK * limit:
                 bad.append(f"{program}: {name} {figures[name]:.2f}, limit {limit}")
-        if recorded and is_cxx(program) and figures["sets"] > SLACK * RECORDED_SETS_CXX:
-            bad.append(f"{program}: sets {figures['sets']:.2f}, limit {RECORDED_SETS_CXX}")
+        sets = OPEN_SETS.get(program, RECORDED_SETS_CXX)
+        if recorded and is_cxx(program) and figures["sets"] > SLACK * sets:
+            bad.append(f"{program}: sets {figures['sets']:.2f}, limit {sets}")
     if missing:
         raise live.Skip("this heapx has no " + ", ".join(missing))
     for name, limit in (("wrong", WRONG_MEDIAN), ("stray", STRAY_MEDIAN)):
