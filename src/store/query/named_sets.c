@@ -116,6 +116,13 @@ TEXT(set_facts) =
             " FROM " MEMBERS_OF("g.set_id") ")"                                                    \
         " END"
 
+/* Of the sets g of a holder and their rows s. */
+#define HOLDER_SET_COLUMNS                                                                         \
+    "s.members AS members, " HOLDER_SET " AS label,"                                               \
+        " CASE WHEN s.members > " HX_SET_LARGE " THEN "                                            \
+            HX_SET_BRIEF_IN("$snapshot", "g.set_id", "s.members", "NULL")                          \
+            " ELSE " HOLDER_SET " END AS brief,"
+
 /* The members but for the holder, of a large set those that hold most. */
 #define HOLDER_OTHERS                                                                              \
     "CASE WHEN s.members IS NULL THEN " HOLDER_SET                                                 \
@@ -135,11 +142,7 @@ TEXT(holder_sets) =
         " FROM objects"
         " WHERE snapshot = $snapshot AND holder = $text"
         " GROUP BY set_id)"
-    " SELECT $snapshot AS snapshot, g.set_id AS set_id, s.members AS members,"
-        " " HOLDER_SET " AS label,"
-        " CASE WHEN s.members > " HX_SET_LARGE " THEN "
-            HX_SET_BRIEF_IN("$snapshot", "g.set_id", "s.members", "NULL")
-            " ELSE " HOLDER_SET " END AS brief,"
+    " SELECT $snapshot AS snapshot, g.set_id AS set_id, " HOLDER_SET_COLUMNS
         " " HOLDER_OTHERS " AS others, g.bytes AS bytes, g.objects AS objects,"
         " CASE WHEN s.members = 1 THEN 'alone'"
             " ELSE (SELECT group_concat(label || ' by '"
@@ -164,11 +167,7 @@ TEXT(holder_changes) =
         " FROM (" HELD_IN("$other", "1", "0")
             " UNION ALL " HELD_IN("$snapshot", "0", "1") ")"
         " GROUP BY set_id)"
-    " SELECT $snapshot AS snapshot, g.set_id AS set_id, s.members AS members,"
-        " " HOLDER_SET " AS label,"
-        " CASE WHEN s.members > " HX_SET_LARGE " THEN "
-            HX_SET_BRIEF_IN("$snapshot", "g.set_id", "s.members", "NULL")
-            " ELSE " HOLDER_SET " END AS brief,"
+    " SELECT $snapshot AS snapshot, g.set_id AS set_id, " HOLDER_SET_COLUMNS
         " CASE WHEN g.objects_a = 0 THEN 'appeared'"
             " WHEN g.objects_b = 0 THEN 'gone'"
             " WHEN g.bytes_b > g.bytes_a THEN 'grown'"
