@@ -8,7 +8,6 @@
  */
 #include "traverse/hold/word_table.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #define CELLS   (1 << 15) /* words of a group that are looked at */
@@ -55,7 +54,6 @@ struct look {
     const struct hx_judge *judge;
     struct counted *of; /* for each group */
     struct hx_big of_mem;
-    atomic_bool failed, found;
 };
 
 struct scan {
@@ -300,8 +298,9 @@ static void find_count(struct scan *scan, struct counted *ret)
             }
 }
 
-static hx_error *scan_group(const struct look *look, uint32_t group)
+static hx_error *scan_group(void *context, uint32_t group, bool *ret_found)
 {
+    struct look *look = context;
     const struct hx_judge *judge = look->judge;
     const struct hx_block_group *of = &judge->groups->group[group];
     struct scan scan = {0};
@@ -316,20 +315,9 @@ static hx_error *scan_group(const struct look *look, uint32_t group)
         find_count(&scan, &look->of[group]);
     free(scan.value);
     free(scan.pointers);
+    *ret_found = look->of[group].n > 0;
     hx_word_table_deinit(&scan.table);
     return failed ? hx_error_nomem() : NULL;
-}
-
-static void scan_worker(void *context, unsigned worker, uint32_t group)
-{
-    (void)worker;
-    struct look *look = context;
-    hx_error *err = scan_group(look, group);
-    if (err)
-        atomic_store(&look->failed, true);
-    else if (look->of[group].n)
-        atomic_store(&look->found, true);
-    hx_error_free(err);
 }
 
 /* --- judging ------------------------------------------------------------------------------ */
@@ -343,9 +331,10 @@ static bool is_node(const struct hx_graph *graph, hx_obj object, const struct co
     return found == counted->anchors;
 }
 
-static void judge_object(const struct look *look, hx_obj object, const struct counted *counted,
-                         size_t *span)
+static void judge_object(void *context, hx_obj object, size_t *span)
 {
+    const struct look *look = context;
+    const struct counted *counted = &look->of[look->judge->groups->of[object]];
     const struct hx_graph *graph = look->judge->graph;
     if (!is_node(graph, object, counted))
         return;
@@ -363,27 +352,12 @@ static void judge_object(const struct look *look, hx_obj object, const struct co
     }
 }
 
-static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
-{
-    (void)worker;
-    const struct look *look = context;
-    size_t span = 0;
-    for (hx_obj i = from; i < to; i++) {
-        const struct counted *counted = &look->of[look->judge->groups->of[i]];
-        if (counted->n)
-            judge_object(look, i, counted, &span);
-    }
-}
-
 hx_error *hx_judge_counts(const struct hx_judge *judge)
 {
     struct look look = {.judge = judge};
     HX_TRY(hx_big_array(look.of, judge->groups->n));
-    hx_error *err = hx_judge_groups(judge, scan_worker, &look);
-    if (!err && atomic_load(&look.failed))
-        err = hx_error_nomem();
-    if (!err && atomic_load(&look.found))
-        err = hx_judge_objects(judge, judge_block, &look);
+    const struct hx_group_judge how = {scan_group, judge_object, &look};
+    hx_error *err = hx_judge_by_group(judge, &how);
     hx_big_free(&look.of_mem);
     return err;
 }

@@ -7,7 +7,6 @@
  */
 #include "traverse/hold/word_table.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #define CELLS       (1 << 16) /* words of a group that are looked at */
@@ -55,7 +54,6 @@ struct look {
     const struct hx_judge *judge;
     struct records *of; /* for each group */
     struct hx_big of_mem;
-    atomic_bool failed, found;
 };
 
 /* Of words that have one tag. */
@@ -337,8 +335,9 @@ static void find_period(struct scan *scan, struct records *ret)
         *ret = (struct records){0};
 }
 
-static hx_error *scan_group(const struct look *look, uint32_t group)
+static hx_error *scan_group(void *context, uint32_t group, bool *ret_found)
 {
+    struct look *look = context;
     struct scan scan = {.judge = look->judge};
     HX_TRY(hx_word_table_fill(look->judge, &look->judge->groups->group[group], CELLS, true,
                               &scan.table));
@@ -353,20 +352,9 @@ static hx_error *scan_group(const struct look *look, uint32_t group)
         find_period(&scan, &look->of[group]);
     }
     free(places);
+    *ret_found = look->of[group].n || look->of[group].numbers;
     hx_word_table_deinit(&scan.table);
     return places ? NULL : hx_error_nomem();
-}
-
-static void scan_worker(void *context, unsigned worker, uint32_t group)
-{
-    (void)worker;
-    struct look *look = context;
-    hx_error *err = scan_group(look, group);
-    if (err)
-        atomic_store(&look->failed, true);
-    else if (look->of[group].n || look->of[group].numbers)
-        atomic_store(&look->found, true);
-    hx_error_free(err);
 }
 
 /* --- judging ------------------------------------------------------------------------------ */
@@ -422,9 +410,10 @@ static void judge_payload(const struct look *look, hx_obj object, const uint64_t
     }
 }
 
-static void judge_object(const struct look *look, hx_obj object, const struct records *records,
-                         size_t *span)
+static void judge_object(void *context, hx_obj object, size_t *span)
 {
+    const struct look *look = context;
+    const struct records *records = &look->of[look->judge->groups->of[object]];
     const struct hx_graph *graph = look->judge->graph;
     const size_t n = graph->size[object] / HX_WORD;
     const uint64_t *word = graph->fwd[object] == graph->fwd[object + 1]
@@ -441,27 +430,12 @@ static void judge_object(const struct look *look, hx_obj object, const struct re
         judge_payload(look, object, word, n, records->period, &records->payload[k]);
 }
 
-static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
-{
-    (void)worker;
-    const struct look *look = context;
-    size_t span = 0;
-    for (hx_obj i = from; i < to; i++) {
-        const struct records *records = &look->of[look->judge->groups->of[i]];
-        if (records->n || records->numbers)
-            judge_object(look, i, records, &span);
-    }
-}
-
 hx_error *hx_judge_records(const struct hx_judge *judge)
 {
     struct look look = {.judge = judge};
     HX_TRY(hx_big_array(look.of, judge->groups->n));
-    hx_error *err = hx_judge_groups(judge, scan_worker, &look);
-    if (!err && atomic_load(&look.failed))
-        err = hx_error_nomem();
-    if (!err && atomic_load(&look.found))
-        err = hx_judge_objects(judge, judge_block, &look);
+    const struct hx_group_judge how = {scan_group, judge_object, &look};
+    hx_error *err = hx_judge_by_group(judge, &how);
     hx_big_free(&look.of_mem);
     return err;
 }

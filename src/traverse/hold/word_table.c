@@ -1,8 +1,10 @@
 /* word_table.c - a table of kinds, filled row by row. */
 #include "traverse/hold/word_table.h"
 
+#include "base/cleanup.h"
 #include "base/lower_bound.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #define HOLE (1 << 20) /* bytes between blocks: what is larger was no block alike */
@@ -80,4 +82,45 @@ void hx_word_table_deinit(struct hx_word_table *table)
     free(table->object);
     free(table->kind);
     *table = (struct hx_word_table){0};
+}
+
+/* --- judges of groups ----------------------------------------------------------------------- */
+
+struct look {
+    const struct hx_judge *judge;
+    const struct hx_group_judge *how;
+    bool *found; /* for each group */
+    atomic_bool any, failed;
+};
+
+static void scan_group(void *context, unsigned worker, uint32_t group)
+{
+    (void)worker;
+    struct look *look = context;
+    hx_error *err = look->how->scan(look->how->context, group, &look->found[group]);
+    if (err)
+        atomic_store(&look->failed, true);
+    else if (look->found[group])
+        atomic_store(&look->any, true);
+    hx_error_free(err);
+}
+
+static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
+{
+    (void)worker;
+    const struct look *look = context;
+    size_t span = 0;
+    for (hx_obj i = from; i < to; i++)
+        if (look->found[look->judge->groups->of[i]])
+            look->how->judge(look->how->context, i, &span);
+}
+
+hx_error *hx_judge_by_group(const struct hx_judge *judge, const struct hx_group_judge *how)
+{
+    HX_FREE bool *found = calloc((size_t)judge->groups->n + 1, sizeof *found);
+    HX_NEED(found);
+    struct look look = {.judge = judge, .how = how, .found = found};
+    HX_TRY(hx_judge_groups(judge, scan_group, &look));
+    HX_NEED(!atomic_load(&look.failed));
+    return atomic_load(&look.any) ? hx_judge_objects(judge, judge_block, &look) : NULL;
 }

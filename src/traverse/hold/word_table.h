@@ -33,6 +33,16 @@ static inline enum hx_word_kind hx_word_kind(const struct hx_word_table *table, 
     return (enum hx_word_kind)table->kind[row * table->words + i];
 }
 
+/* What a judge does who looks at groups by themselves first. scan(): *ret_found says whether there
+ * is something to judge in the group's blocks; judge(): one of these, `span` is a hint. Both are
+ * called from several threads. */
+struct hx_group_judge {
+    hx_error *(*scan)(void *context, uint32_t group, bool *ret_found);
+    void (*judge)(void *context, hx_obj object, size_t *span);
+    void *context;
+};
+hx_error *hx_judge_by_group(const struct hx_judge *judge, const struct hx_group_judge *how);
+
 /* Does an address lie between blocks, where one was? */
 bool hx_is_gone(const struct hx_graph *graph, uint64_t value);
 
