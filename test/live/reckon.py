@@ -56,7 +56,8 @@ class Store:
         if not self.census["holders"]:
             return 1
         own = OF_RANK[e["rank"]]
-        if e["kind"] == "interior" and self.interior == "known" and e["rule"] != "intrusive":
+        inside = e["rule"] == "piece" or (e["kind"] == "interior" and e["rule"] != "intrusive")
+        if inside and self.interior == "known":
             own = 4
         return 2 if own == 1 and root and root["kind"] in THREAD else own
 

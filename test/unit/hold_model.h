@@ -71,7 +71,8 @@ static inline unsigned model_word_round(const struct hx_snapshot *s,
     bool intrusive = rule == HX_RULE_intrusive && !(hold->off >> rule & 1);
     if (interior && s->interior == HX_INTERIOR_OFF)
         return MODEL_UNREACHED;
-    if (interior && s->interior == HX_INTERIOR_KNOWN && !intrusive)
+    bool piece = rule == HX_RULE_piece && !(hold->off >> rule & 1) && hold->holders;
+    if (((interior && !intrusive) || piece) && s->interior == HX_INTERIOR_KNOWN)
         return 4;
     return hold->holders ? of_rank[hx_word_rank(evidence, hold)] : 1;
 }

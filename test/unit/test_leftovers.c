@@ -1,5 +1,5 @@
 /* test_leftovers.c - words of made heaps that are no references: behind a count, beside a tag that
- * says so, and behind the request. */
+ * says so, and behind the request; and those that lead to a piece of a block. */
 #include "analysis_check.h"
 
 #include "../image/image.h"
@@ -209,12 +209,55 @@ static void ends(void **state)
     hx_text_free(&text);
 }
 
+/* --- pieces ------------------------------------------------------------------------------- */
+
+enum { SLABS = 80, PIECES = 8, USERS = 600 };
+
+/* Users point to pieces of slabs, and where they own a block of that size, to its start. */
+static void draw_slabs(struct hx_text *text, bool owned)
+{
+    for (unsigned i = 0; i < SLABS; i++)
+        hx_text_putf(text, "obj s%u 520: %u\n", i, i + 1);
+    for (unsigned i = 0; i < USERS; i++) {
+        hx_text_putf(text, "obj u%u 40: %u s%u+%u", i, i + 1, i * 13 % SLABS, 64 * (i % PIECES));
+        hx_text_putf(text, owned ? " s%u\n" : " 0\n", i % SLABS);
+    }
+    hx_text_puts(text, "root g: s1 u0\n");
+}
+
+static void pieces(void **state)
+{
+    (void)state;
+    struct hx_text text = {0};
+    for (unsigned owned = 0; owned < 2; owned++) {
+        hx_text_clear(&text);
+        draw_slabs(&text, owned);
+        struct hx_drawing drawing = find(&text, 1), other = find(&text, 3);
+        unsigned starts = 0;
+        for (unsigned i = 0; i < USERS; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "u%u", i);
+            assert_int_equal(rule_at(&drawing, name, 8), HX_RULE_piece);
+            assert_int_equal(rule_at(&other, name, 8), HX_RULE_piece);
+            assert_true(rule_at(&drawing, name, 16) != HX_RULE_piece);
+            starts += i % PIECES == 0;
+        }
+        assert_true(starts > USERS / 10);
+        const struct hx_root_edge *edge = drawing.snapshot->root_edges.v;
+        assert_int_equal(HX_EVIDENCE_RULE(edge[0].evidence), owned ? 0 : HX_RULE_piece);
+        assert_int_equal(HX_EVIDENCE_RULE(edge[1].evidence), 0);
+        hx_drawing_deinit(&drawing);
+        hx_drawing_deinit(&other);
+    }
+    hx_text_free(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(behind_counts), cmocka_unit_test(counts_of_tables),
         cmocka_unit_test(tags),          cmocka_unit_test(no_tags),
-        cmocka_unit_test(ends),
+        cmocka_unit_test(ends),          cmocka_unit_test(pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

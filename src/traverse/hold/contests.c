@@ -93,7 +93,7 @@ static inline bool edge_is_stray(const struct contests *contests, hx_eidx e)
 {
     hx_evidence evidence = contests->graph->evidence[e];
     return contests->work->rounds->of[evidence] == HX_ROUNDS &&
-           HX_EVIDENCE_KIND(evidence) != HX_EDGE_INTERIOR;
+           !contests->work->rounds->interior[evidence];
 }
 
 /* The objects that a worker looks at. */
@@ -134,7 +134,7 @@ static void find_crossings(void *context, unsigned i)
             if (of[crossing.to] != of[k] && !edge_is_stray(contests, e) &&
                 edge_is_chosen(contests, k, e))
                 part->failed |= !hx_vec_push(&part->edges, crossing);
-            if (HX_EVIDENCE_KIND(graph->evidence[e]) == HX_EDGE_INTERIOR && crossing.to != k &&
+            if (contests->work->rounds->interior[graph->evidence[e]] && crossing.to != k &&
                 graph->round[crossing.to] == HX_ROUNDS)
                 part->failed |= !hx_vec_push(&part->pointers, crossing);
         }

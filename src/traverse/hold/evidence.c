@@ -101,6 +101,7 @@ static hx_error *judge_all(struct hx_judge *judge)
     HX_TRY(hx_judge_buffers(judge));
     HX_TRY(hx_judge_counts(judge));
     HX_TRY(hx_judge_records(judge));
+    HX_TRY(hx_judge_pieces(judge));
     HX_TRY(hx_judge_fields(judge));
     HX_TRY(hx_shapes_make(judge));
     return hx_judge_texts(judge);

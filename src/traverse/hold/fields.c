@@ -167,8 +167,8 @@ static bool find_pointers(const struct fields *fields, hx_obj object, struct wor
         size_t i = word_of(fields, ret->end);
         if (i >= ret->n)
             break;
-        *(HX_EVIDENCE_RULE(graph->evidence[ret->end]) ? &ret->cleared : &ret->pointers) |=
-            UINT64_C(1) << i;
+        const unsigned rule = HX_EVIDENCE_RULE(graph->evidence[ret->end]);
+        *(rule && rule != HX_RULE_piece ? &ret->cleared : &ret->pointers) |= UINT64_C(1) << i;
     }
     return true;
 }
@@ -734,8 +734,9 @@ static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_ei
     const hx_obj target = hx_edge_target(fields->graph->edge[e]);
     const size_t i = word_of(fields, e);
     const bool own = target_group(fields, e) == words->number;
+    const bool piece = HX_EVIDENCE_RULE(fields->graph->evidence[e]) == HX_RULE_piece;
     struct field *field = &words->field[i];
-    if (words->group->links >> i & 1 && target != object) {
+    if (words->group->links >> i & 1 && target != object && !piece) {
         const struct target *to = telling_target(field, target_group(fields, e));
         if (words->group->lists >> i & 1 &&
             are_near(fields->graph->size[object], fields->graph->size[target]) &&
@@ -749,7 +750,7 @@ static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_ei
     }
     if (class && class->rule != HX_RULE_NONE)
         return class->rule;
-    if (words->group->chains >> i & 1 &&
+    if (words->group->chains >> i & 1 && !piece &&
         (!own || !class || class->is_chain || class->pointer < ALIKE) &&
         are_near(fields->graph->size[object], fields->graph->size[target]))
         return HX_RULE_chain;
@@ -770,6 +771,7 @@ static void judge_object(struct cursor *cursor, hx_obj object, struct words *wor
             class_of ? &fields->tables[words->group->owner].classes.v[class_of[i]] : NULL;
         enum hx_rule rule = judge_word(fields, object, e, words, class);
         if (rule == HX_RULE_NONE && class && class->is_intrusive &&
+            !HX_EVIDENCE_RULE(fields->graph->evidence[e]) &&
             HX_EVIDENCE_KIND(fields->graph->evidence[e]) == HX_EDGE_INTERIOR &&
             class->place ==
                 place_of(fields, hx_edge_target(fields->graph->edge[e]), words->word[i]))

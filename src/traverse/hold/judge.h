@@ -93,6 +93,9 @@ hx_error *hx_judge_counts(const struct hx_judge *judge);
 /* records.c: what a tag says of the words beside it. */
 hx_error *hx_judge_records(const struct hx_judge *judge);
 
+/* pieces.c: pointers to pieces of blocks. */
+hx_error *hx_judge_pieces(const struct hx_judge *judge);
+
 /* fields.c: what fields of alike blocks hold. */
 hx_error *hx_judge_fields(const struct hx_judge *judge);
 

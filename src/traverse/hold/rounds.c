@@ -27,6 +27,18 @@
 #define BLOCK      65536 /* objects that a worker looks through at once */
 #define FEW        32768 /* below this a second thread costs more than it brings */
 
+/* A link of an intrusive list is as good as one to the start, one to the first piece of a block no
+ * better than those to others. */
+static bool is_interior(hx_evidence evidence, const struct hx_hold_options *options)
+{
+    enum hx_rule rule = HX_EVIDENCE_RULE(evidence);
+    if (hx_rule_is_on(options, rule) && rule == HX_RULE_intrusive)
+        return false;
+    if (hx_rule_is_on(options, rule) && rule == HX_RULE_piece && options->holders)
+        return true;
+    return HX_EVIDENCE_KIND(evidence) == HX_EDGE_INTERIOR;
+}
+
 void hx_edge_rounds_init(const struct hx_hold_options *options, enum hx_interior interior,
                          struct hx_edge_rounds *ret)
 {
@@ -35,12 +47,11 @@ void hx_edge_rounds_init(const struct hx_hold_options *options, enum hx_interior
     for (unsigned i = 0; i < 256; i++) {
         hx_evidence evidence = (hx_evidence)i;
         enum hx_edge_kind kind = HX_EVIDENCE_KIND(evidence);
-        bool intrusive = HX_EVIDENCE_RULE(evidence) == HX_RULE_intrusive &&
-                         hx_rule_is_on(options, HX_RULE_intrusive);
         uint8_t round = options->holders ? of_rank[hx_word_rank(evidence, options)] : 1;
+        ret->interior[i] = is_interior(evidence, options);
         if (kind == HX_EDGE_INTERIOR && interior == HX_INTERIOR_OFF)
             round = 0;
-        else if (kind == HX_EDGE_INTERIOR && interior == HX_INTERIOR_KNOWN && !intrusive)
+        else if (ret->interior[i] && interior == HX_INTERIOR_KNOWN)
             round = HX_ROUNDS;
         ret->of[i] = round;
     }
