@@ -781,29 +781,37 @@ static void judge_object(struct cursor *cursor, hx_obj object, struct words *wor
     }
 }
 
-/* Reads ahead what is asked of targets: of all their group, of those of links where their edges
- * are, then these. */
+/* Reads ahead what is asked of targets that there is something to say of: of all their group, of
+ * those of links where their edges are, then these. */
 HX_PREFETCHES void look_ahead(const struct cursor *cursor, hx_obj i, hx_obj to)
 {
     const struct fields *fields = cursor->fields;
     const struct hx_graph *graph = fields->graph;
-    const hx_obj soon = to - i > AHEAD_RANGE ? i + AHEAD_RANGE : to,
-                 next = to - i > AHEAD_EDGES ? i + AHEAD_EDGES : to;
-    for (hx_eidx e = graph->fwd[soon]; soon < to && e < graph->fwd[(size_t)soon + 1]; e++) {
-        if (word_of(fields, e) >= WORDS)
-            break;
-        __builtin_prefetch(&fields->groups->of[hx_edge_target(graph->edge[e])]);
-        if (fields->group[group_of(fields, soon)].links)
-            __builtin_prefetch(&graph->fwd[hx_edge_target(graph->edge[e])]);
+    if (to - i > AHEAD_RANGE) {
+        const hx_obj soon = i + AHEAD_RANGE;
+        const struct group *group = &fields->group[group_of(fields, soon)];
+        for (hx_eidx e = graph->fwd[soon]; group->judged && e < graph->fwd[(size_t)soon + 1]; e++) {
+            const size_t word = word_of(fields, e);
+            if (word >= WORDS)
+                break;
+            if (group->judged >> word & 1)
+                __builtin_prefetch(&fields->groups->of[hx_edge_target(graph->edge[e])]);
+            if (group->links >> word & 1)
+                __builtin_prefetch(&graph->fwd[hx_edge_target(graph->edge[e])]);
+        }
     }
-    if (next < to && fields->group[group_of(fields, next)].mixed)
-        hx_judge_prefetch(fields->judge, next, cursor->span);
-    if (next == to || !fields->group[group_of(fields, next)].links)
-        return;
-    for (hx_eidx e = graph->fwd[next]; e < graph->fwd[(size_t)next + 1]; e++) {
-        if (word_of(fields, e) >= WORDS)
-            break;
-        __builtin_prefetch(&graph->edge[graph->fwd[hx_edge_target(graph->edge[e])]]);
+    if (to - i > AHEAD_EDGES) {
+        const hx_obj next = i + AHEAD_EDGES;
+        const struct group *group = &fields->group[group_of(fields, next)];
+        if (group->judged && group->mixed)
+            hx_judge_prefetch(fields->judge, next, cursor->span);
+        for (hx_eidx e = graph->fwd[next]; group->links && e < graph->fwd[(size_t)next + 1]; e++) {
+            const size_t word = word_of(fields, e);
+            if (word >= WORDS)
+                break;
+            if (group->links >> word & 1)
+                __builtin_prefetch(&graph->edge[graph->fwd[hx_edge_target(graph->edge[e])]]);
+        }
     }
 }
 
