@@ -401,27 +401,26 @@ static int moved(void)
 /* A thread that libc knows nothing of, on the memory of its maker, which waits. */
 static int run_bare(void *context)
 {
+    (void)context;
     churn(3, 1000);
-    atomic_store((_Atomic int *)context, 1);
     syscall(SYS_exit, 0);
     return 0;
 }
 
 static int bare(void)
 {
-    static _Atomic int done;
+    static _Atomic int tid; /* the kernel clears it when the thread is off its stack */
     const size_t bytes = 256 << 10;
     char *stack = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(stack != MAP_FAILED);
     for (int i = 0; i < 10; i++) {
-        atomic_store(&done, 0);
-        CHECK(
-            clone(run_bare, stack + bytes,
-                  CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM,
-                  &done) > 0);
-        while (!atomic_load(&done))
+        atomic_store(&tid, 1);
+        CHECK(clone(run_bare, stack + bytes,
+                    CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+                        CLONE_SYSVSEM | CLONE_CHILD_CLEARTID,
+                    NULL, NULL, NULL, &tid) > 0);
+        while (atomic_load(&tid))
             sched_yield();
-        usleep(1000); /* until it is off the stack */
         churn(1, 100);
     }
     return 0;

@@ -4,10 +4,11 @@
  *
  * Each block is held once: by a page without the right to read it, inside a block or in memory of
  * its own; by shared memory that was made read-only; by a half of a vector register. Says
- * "BLOCK NAME ADDRESS" for each, "lacks NAME" for what this machine has not, then "ready", and
- * works until stdin ends. */
+ * "BLOCK NAME ADDRESS" for each, "lacks NAME" for what this machine has not, "zmm OFFSET" of
+ * its state, then "ready", and works until stdin ends. */
 #include "victim.h"
 
+#include <cpuid.h>
 #include <pthread.h>
 
 enum { PAGE = 4096, BYTES = 777 };
@@ -76,6 +77,13 @@ static void hide_shared(void)
     p = map(MAP_SHARED | MAP_ANONYMOUS, -1);
     put(p, "shared_none");
     mprotect(p, 3 * PAGE, PROT_NONE);
+}
+
+/* Where the state of a processor has the upper halves of zmm0 to zmm15. */
+static unsigned zmm_offset(void)
+{
+    unsigned size, offset, flags, none;
+    return __get_cpuid_count(0xd, 6, &size, &offset, &flags, &none) ? offset : 0;
 }
 
 /* --- vector registers ------------------------------------------------------------------ */
@@ -162,6 +170,8 @@ int main(void)
     }
     while (atomic_load(&spinning) < n)
         usleep(1000);
+    snprintf(line, sizeof line, "zmm %u\n", zmm_offset());
+    say(line);
     say("ready\n");
     while (read(0, &byte, 1) > 0)
         ;
