@@ -69,7 +69,7 @@ static hx_error *parse_checks(const struct hx_args *args, struct checks *checks)
                              &checks->filter[checks->n]));
         HX_TRY(views_of(checks->filter[checks->n++], &views));
         for (size_t j = 0; j < views.n; j++)
-            checks->parts |= hx_view_parts(views.name[j]);
+            checks->parts |= hx_view_parts(views.name[j]) | hx_words_parts(text);
         free(views.name);
     }
     return NULL;

@@ -185,6 +185,7 @@ hx_error *hx_cmd_report(const struct hx_args *args, int *status)
     HX_STORE hx_store *store = NULL;
     bool partial;
     unsigned parts = histogram ? HX_ANALYSE_ALL : hx_view_parts(query.view);
+    parts |= hx_words_parts(args->sort) | hx_words_parts(args->where);
     HX_TRY(hx_target_open(args, &console, args->word[0], parts, &store, &partial));
     if (strcmp(args->snapshot, "all") != 0)
         HX_TRY(hx_store_resolve(store, args->snapshot, &query.snapshot));

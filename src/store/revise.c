@@ -157,8 +157,10 @@ hx_error *hx_store_revise(hx_store *store, int64_t number, struct hx_snapshot *s
                           const struct hx_analysis *analysis, unsigned parts,
                           const struct hx_progress *progress)
 {
-    unsigned before; /* is there such a snapshot? */
-    HX_TRY(hx_store_parts(store, number, &before));
+    unsigned before;
+    HX_TRY(hx_store_parts(store, number, &before)); /* is there such a snapshot? */
+    if (parts & HX_ANALYSE_RETAINED) /* what is read off the dominators has to agree with them */
+        parts |= before & (HX_ANALYSE_SURE | HX_ANALYSE_TYPES);
     if (snapshot->no_heap)
         return NULL;
     if (!hx_can_analyse(snapshot))
@@ -245,7 +247,7 @@ hx_error *hx_store_parts(hx_store *store, int64_t number, unsigned *ret)
                             "no snapshot %lld in it", (long long)number);
     if (code != SQLITE_ROW)
         return hx_db_error(store->db, code, store->path);
-    *ret = (unsigned)sqlite3_column_int64(st, 0) & HX_ANALYSE_ALL;
+    *ret = (unsigned)sqlite3_column_int64(st, 0) & HX_ANALYSE_EVER;
     return NULL;
 }
 

@@ -16,7 +16,7 @@
 #include "traverse/why/backwards.h"
 
 #define HX_STORE_APPLICATION_ID 0x48505831 /* "HPX1" */
-#define HX_STORE_SCHEMA         8
+#define HX_STORE_SCHEMA         9
 
 /* An open store. One thread at a time uses it; only hx_store_interrupt() may come from
  * another one. */
@@ -63,19 +63,25 @@ struct hx_analysis {
      * or of a new one to that of the last one by the same scheme; what edges count: of any. */
     bool has_max_set, has_threads_as, has_hold;
     unsigned most_found; /* a limit that is found is at most this; 0: any */
+    unsigned parts; /* of a new snapshot those that are worked out at once; 0: HX_ANALYSE_ALL */
 };
 
 enum hx_analysis_part {
     HX_ANALYSE_RETAINERS = 1, /* retainers, retainer_members, censuses, objects.set_id */
     HX_ANALYSE_BINS = 2,      /* bins, named roots with their edges, objects.bin */
-    HX_ANALYSE_RETAINED = 4,  /* dominators, retained figures */
+    HX_ANALYSE_RETAINED = 4,  /* dominators, retained figures of objects and roots */
     HX_ANALYSE_HOLDERS = 8,   /* holders, objects.holder and round */
-    HX_ANALYSE_ALL = 15,
+    HX_ANALYSE_SURE = 16,     /* what is retained over sure references alone */
+    HX_ANALYSE_TYPES = 32,    /* retained figures of types and sites */
+    HX_ANALYSE_ALL = 47,      /* all but the sure ones, which only who asks for them gets */
+    HX_ANALYSE_EVER = 63,
+    HX_ANALYSE_LATER = 64, /* none: the rule is kept for who works them out */
 };
 
 /* Adds one snapshot in one transaction; streams. *ret is its number, from 1. With an `analysis`
  * its parts are computed and written one after the other, so that their memory is not needed at
- * once; NULL: none, and what it would tell is NULL in the views. */
+ * once, and types are counted in any case; NULL: none, and what it would tell is NULL in the
+ * views. */
 hx_error *hx_store_add(hx_store *store, struct hx_snapshot *snapshot,
                        const struct hx_analysis *analysis, const struct hx_progress *progress,
                        int64_t *ret);

@@ -348,7 +348,7 @@ def retained(store, kinds):
 
 def compare_dominators(store):
     over, roots = retained(store, store.kinds)
-    sure, _ = retained(store, SURE)
+    sure = retained(store, SURE)[0] if "sure" in store.total["analysed"].split() else {}
     for address, o in store.objects.items():
         have = (o["dominator"], o["retained_bytes"], o["retained_objects"])
         check(have == over.get(address, (None, None, None)),
@@ -430,7 +430,7 @@ def some_roots(store, most=3):
 def run(folder, pid, more=(("module", "off"), ("type", "on"))):
     """Schemes and interior rules at capture, roots named afterwards."""
     path = os.path.join(folder, "store")
-    heapx("snap", pid, "-o", path)
+    heapx("snap", pid, "-o", path, "--analyse", "sure")
     store = compare(path)
     chosen = some_roots(store)
     threads = [r["name"].rsplit(" ", 1)[1] for r in store.roots.values() if r["kind"] == "stack"]

@@ -462,7 +462,8 @@ static inline struct hx_analysis some_analysis(struct unit_random *random)
         .max_set = (unsigned)unit_below(random, 4),
         .threads = 1 + (unsigned)unit_below(random, 2),
         .hold = model_some_hold(random),
-        .has_hold = true};
+        .has_hold = true,
+        .parts = HX_ANALYSE_EVER};
 }
 
 /* --- snapshots for a purpose ---------------------------------------------------- */

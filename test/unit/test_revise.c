@@ -67,6 +67,7 @@ static void revised(void **state)
         char *a = model_path(directory, "a"), *b = model_path(directory, "b");
         struct hx_snapshot *s = model_to_analyse(&random, 40), *loaded;
         struct hx_analysis before = some_analysis(&random), after = some_analysis(&random);
+        before.parts = unit_below(&random, 2) ? HX_ANALYSE_EVER : HX_ANALYSE_LATER;
         struct unit_random others = random;
         const struct hx_analysis *first_asked = unit_below(&random, 3) ? &before : NULL;
         make_store(others, a, s, first_asked);
@@ -78,7 +79,7 @@ static void revised(void **state)
         assert_done(hx_store_load(over, 2, NULL, &loaded));
         model_name_roots(&random, loaded);
         assert_done(hx_store_revise(over, 2, loaded, &before, HX_ANALYSE_RETAINED, NULL));
-        assert_done(hx_store_revise(over, 2, loaded, &after, HX_ANALYSE_ALL, NULL));
+        assert_done(hx_store_revise(over, 2, loaded, &after, HX_ANALYSE_EVER, NULL));
         make_store(others, b, loaded, &after);
         assert_done(hx_store_open(b, &fresh));
         assert_same_told(over, 2, fresh, 2);
@@ -95,7 +96,7 @@ static void revised(void **state)
         assert_done(hx_store_append(a, &in_place));
         char *first = tell_all(in_place, 1), *third = tell_all(in_place, 3);
         assert_done(hx_store_revise(in_place, 2, loaded, &after,
-                                    HX_ANALYSE_ALL & ~HX_ANALYSE_RETAINED, NULL));
+                                    HX_ANALYSE_EVER & ~HX_ANALYSE_RETAINED, NULL));
         assert_done(hx_store_revise(in_place, 2, loaded, &after, HX_ANALYSE_RETAINED, NULL));
         assert_same_told(in_place, 2, fresh, 2);
         char *first_now = tell_all(in_place, 1), *third_now = tell_all(in_place, 3);
@@ -221,7 +222,7 @@ static void schema_1(void **state)
     assert_nothing(store, "SELECT * FROM roots WHERE retained_bytes IS NOT NULL");
     assert_done(hx_store_load(store, 1, NULL, &loaded));
     assert_same_snapshot(s, loaded);
-    assert_done(hx_store_revise(store, 1, loaded, &analysis, HX_ANALYSE_ALL, NULL));
+    assert_done(hx_store_revise(store, 1, loaded, &analysis, HX_ANALYSE_EVER, NULL));
     check_all(store, 1, loaded, &analysis);
     assert_done(hx_store_close(store));
     char *is = bytes_of(old, &m);
@@ -319,7 +320,7 @@ static void damaged(void **state)
         if (!err)
             err = hx_store_load(store, id, NULL, &loaded);
         if (!err)
-            err = hx_store_revise(store, id, loaded, &after, HX_ANALYSE_ALL, NULL);
+            err = hx_store_revise(store, id, loaded, &after, HX_ANALYSE_EVER, NULL);
         hx_error_free(err);
         if (store && loaded)
             hx_error_free(hx_store_add(store, loaded, &after, NULL, &added));
@@ -372,7 +373,7 @@ static void cancelled(void **state)
                 .report = count_calls, .context = &ending, .cancel = &ending.cancel};
             bool revises = over || at % 2;
             hx_error *err =
-                revises ? hx_store_revise(store[over], 1, s, &after, HX_ANALYSE_ALL, &progress)
+                revises ? hx_store_revise(store[over], 1, s, &after, HX_ANALYSE_EVER, &progress)
                         : hx_store_add(store[over], s, &after, &progress, &id);
             ended = ending.calls <= at;
             char *is = tell_all(store[over], 1);
@@ -410,7 +411,7 @@ static void outgrow(const char *path)
     assert_done(hx_store_add(store, s, NULL, NULL, &id));
     setrlimit(RLIMIT_FSIZE, &rlimit);
     assert_refused(hx_store_add(store, s, &analysis, NULL, &id), HX_E_OS, "ulimit");
-    assert_refused(hx_store_revise(store, 1, s, &analysis, HX_ANALYSE_ALL, NULL), HX_E_OS,
+    assert_refused(hx_store_revise(store, 1, s, &analysis, HX_ANALYSE_EVER, NULL), HX_E_OS,
                    "ulimit");
     assert_int_equal(ask_int(store, "SELECT count(*) FROM snapshots"), 1);
     assert_nothing(store, "SELECT * FROM retainers");

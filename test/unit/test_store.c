@@ -388,7 +388,8 @@ static void view_columns(void **state)
         {"snapshots",
          "snapshot taken_at pid comm exe pause_us method allocator heap_bytes heap_objects "
          "reachable_bytes reachable_objects leaked_bytes leaked_objects free_bytes overhead_bytes "
-         "rss_bytes scheme complete notes stray_edges doubt_bytes "},
+         "rss_bytes scheme complete notes stray_edges doubt_bytes "
+         "analysed "},
         {"account", "snapshot part bytes "},
         {"roots", "snapshot root_id kind name module address size direct_objects retained_bytes "
                   "symbol "},

@@ -919,7 +919,7 @@ static void check_scheme(hx_store *store, int64_t id, bool has_sites)
         .scheme = &hx_scheme_site, .max_set = 4, .has_threads_as = true, .threads = 1};
     assert_done(hx_store_load(store, id, NULL, &loaded));
     if (has_sites || !loaded->graph.n) {
-        assert_done(hx_store_revise(store, id, loaded, &analysis, HX_ANALYSE_ALL, NULL));
+        assert_done(hx_store_revise(store, id, loaded, &analysis, HX_ANALYSE_EVER, NULL));
         check_all(store, id, loaded, &analysis);
     } else {
         assert_refused(hx_store_revise(store, id, loaded, &analysis, HX_ANALYSE_RETAINERS, NULL),
@@ -1482,7 +1482,7 @@ static void check_choice(hx_store *store, int64_t id, const struct hx_snapshot *
     }
     assert_nothing(store, "SELECT 1 FROM sites WHERE retained_bytes IS NOT NULL");
     assert_nothing(store, "SELECT 1 FROM pages WHERE census = 'site'");
-    assert_done(hx_store_revise(store, id, loaded, &analysis, HX_ANALYSE_ALL, NULL));
+    assert_done(hx_store_revise(store, id, loaded, &analysis, HX_ANALYSE_EVER, NULL));
     check_retained(store, id, loaded);
     check_all(store, id, loaded, &analysis);
     assert_nothing(store, "SELECT 1 FROM pages AS p WHERE census = 'site' AND NOT EXISTS (SELECT 1"
@@ -1725,7 +1725,7 @@ static void damaged(void **state)
         hx_error_free(hx_store_add(store, s, NULL, NULL, &id));
         hx_error *err = hx_store_load(store, 1, NULL, &loaded);
         if (!err)
-            hx_error_free(hx_store_revise(store, 1, loaded, &analysis, HX_ANALYSE_ALL, NULL));
+            hx_error_free(hx_store_revise(store, 1, loaded, &analysis, HX_ANALYSE_EVER, NULL));
         hx_error_free(err);
         for (int round = 0; round < 4; round++) { /* the last views are those of the overlay */
             const char *pattern = round & 2 ? "!f" : ".";

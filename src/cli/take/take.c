@@ -350,10 +350,14 @@ hx_error *hx_output_close(struct hx_output *output)
 }
 
 static hx_error *take_for_reading(const struct hx_args *args, struct hx_console *console,
-                                  const char *target, hx_store **ret, bool *ret_partial)
+                                  const char *target, unsigned parts, hx_store **ret,
+                                  bool *ret_partial)
 {
     HX_SESSION struct hx_session session = {0};
     HX_TRY(hx_session_open(args, target, &session));
+    parts |= args->analysis.parts & HX_ANALYSE_SURE;
+    if (args->analysis.parts != HX_ANALYSE_LATER) /* only what is asked for */
+        session.analysis.parts = parts ? parts : HX_ANALYSE_LATER;
     HX_STORE hx_store *store = NULL;
     HX_TRY(hx_store_temporary(&store));
     hx_store_cancelled_by(store, hx_interrupted());
@@ -370,7 +374,7 @@ hx_error *hx_target_open(const struct hx_args *args, struct hx_console *console,
 {
     *ret_partial = false;
     if (hx_is_pid(target))
-        return take_for_reading(args, console, target, ret, ret_partial);
+        return take_for_reading(args, console, target, parts, ret, ret_partial);
     HX_SPOOL struct hx_spool spool;
     HX_TRY(hx_spool_open(target, &console->progress, &spool));
     bool is_core = hx_core_detect(spool.path);

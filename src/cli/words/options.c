@@ -209,6 +209,20 @@ static hx_error *parse_holders(const char *value, struct hx_args *args)
     return NULL;
 }
 
+static hx_error *parse_analyse(const char *value, struct hx_args *args)
+{
+    static const struct {
+        const char *word;
+        unsigned parts;
+    } words[] = {{"now", HX_ANALYSE_ALL}, {"later", HX_ANALYSE_LATER}, {"sure", HX_ANALYSE_EVER}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(words[i].word, value) == 0) {
+            args->analysis.parts = words[i].parts;
+            return NULL;
+        }
+    return bad_value("analyse", value, "now, later or sure");
+}
+
 static hx_error *parse_rules(const char *value, struct hx_args *args)
 {
     args->analysis.has_hold = true;
@@ -343,6 +357,8 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
         return parse_holders(value, args);
     case HX_OPT_RULES:
         return parse_rules(value, args);
+    case HX_OPT_ANALYSE:
+        return parse_analyse(value, args);
     case HX_OPT_EVERY:
         return parse_duration(name, value, &args->every_ns);
     case HX_OPT_DURATION:

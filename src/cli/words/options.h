@@ -54,6 +54,8 @@
     X(HOLDERS, "holders", 0, "on|off",                                                             \
       "look at the references of holders alone, or at all; on by default")                         \
     X(RULES, "rules", 0, "-NAME", "a rule of stray references that is not to count (repeat)")      \
+    X(ANALYSE, "analyse", 0, "now|later|sure",                                                     \
+      "work out all now, later, or also what sure references retain; now by default")              \
     X(VISITS, "visits", 0, NULL,                                                                   \
       "count in censuses how often the document's algorithm visits an object")                     \
     X(CENTRE, "centre", 0, "PATTERN",                                                              \
@@ -101,7 +103,7 @@ enum hx_option_id {
 #define HX_OPTS_OF_PROCESS (HX_BIT(INTERIOR) | HX_BIT(RECORD) | HX_OPTS_RECORDER)
 #define HX_OPTS_ANALYSIS                                                                           \
     (HX_BIT(ROOT) | HX_BIT(SCHEME) | HX_BIT(RETAINER) | HX_BIT(MAX_SET) | HX_BIT(THREADS_AS) |     \
-     HX_BIT(HOLDERS) | HX_BIT(RULES))
+     HX_BIT(HOLDERS) | HX_BIT(RULES) | HX_BIT(ANALYSE))
 #define HX_OPTS_TAKE (HX_OPTS_CAPTURE | HX_OPTS_ANALYSIS)
 /* How recorded stacks are told of; the recording stays what it is. */
 #define HX_OPTS_ATTRIBUTION (HX_BIT(CENTRE) | HX_BIT(RECURSION) | HX_BIT(DEPTH) | HX_BIT(OFFSETS))

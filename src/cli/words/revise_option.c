@@ -72,7 +72,7 @@ static hx_error *follows_centres(const struct revision *revision, int64_t number
         return NULL;
     const struct hx_scheme *scheme;
     HX_FREE char *patterns = NULL;
-    *parts |= revision->wanted & HX_ANALYSE_RETAINED;
+    *parts |= revision->wanted & HX_ANALYSE_TYPES;
     HX_TRY(hx_store_scheme(revision->store, number, &scheme, &patterns));
     if (scheme == &hx_scheme_site)
         *parts |= revision->wanted & HX_ANALYSE_RETAINERS;
@@ -171,6 +171,10 @@ hx_error *hx_revise(const struct hx_args *args, struct hx_console *console, hx_s
                     const char *which, unsigned parts)
 {
     struct revision revision = {.args = args, .console = console, .store = store, .wanted = parts};
+    if (args->analysis.parts == HX_ANALYSE_LATER)
+        revision.wanted = 0;
+    else
+        revision.wanted |= args->analysis.parts & HX_ANALYSE_SURE;
     if (args->n_roots)
         revision.asked |= HX_ANALYSE_BINS;
     if (hx_args_given(args, HX_OPT_SCHEME) || hx_args_given(args, HX_OPT_RETAINER) ||

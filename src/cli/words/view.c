@@ -55,14 +55,19 @@ unsigned hx_view_parts(const char *view)
         {"mprof_held", HX_ANALYSE_RETAINERS},
         {"tree", HX_ANALYSE_RETAINED},
         {"holder_tree", HX_ANALYSE_HOLDERS},
-        {"objects", HX_ANALYSE_ALL},
-        {"pages", HX_ANALYSE_ALL},
+        {"objects", HX_ANALYSE_ALL & ~HX_ANALYSE_TYPES},
+        {"pages", HX_ANALYSE_ALL & ~HX_ANALYSE_RETAINED},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (strcmp(table[i].view, view) == 0)
             return table[i].parts;
     const struct hx_stored_census *census = hx_census_compared(view);
     return census ? census->needs : 0;
+}
+
+unsigned hx_words_parts(const char *words)
+{
+    return words && strstr(words, "sure_retained") ? HX_ANALYSE_SURE : 0;
 }
 
 hx_error *hx_sort_word(const char *sort, char **column, bool *ascending)

@@ -12,6 +12,8 @@ hx_error *hx_view_word(const char *name);
 
 /* What has to be worked out for a view: enum hx_analysis_part. */
 unsigned hx_view_parts(const char *view);
+/* The same for the words of a condition or of an order (NULL: none), by the columns they name. */
+unsigned hx_words_parts(const char *words);
 
 /* Reads COL, COL:asc or COL:desc; *column is the caller's. */
 hx_error *hx_sort_word(const char *sort, char **column, bool *ascending);

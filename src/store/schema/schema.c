@@ -22,7 +22,11 @@ static const struct public_view {
      "SELECT snapshot, taken_at, pid, comm, exe, pause_us, method,"
      " allocator, heap_bytes, heap_objects, reachable_bytes, reachable_objects, leaked_bytes,"
      " leaked_objects, free_bytes, overhead_bytes, rss_bytes, scheme, complete, notes,"
-     " stray_edges, doubt_bytes FROM hx_snapshot"},
+     " stray_edges, doubt_bytes, rtrim(iif(parts & 8, 'holders ', '') ||"
+     " iif(parts & 1, 'sets ', '') || iif(parts & 2, 'bins ', '') ||"
+     " iif(parts & 4, 'dominators ', '') || iif(parts & 16, 'sure ', '') ||"
+     " iif(parts & 32, 'types ', '') || iif(parts & 35 = 35, 'pages', '')) AS analysed"
+     " FROM hx_snapshot"},
     {1, "account",
      "SELECT snapshot, part, bytes FROM hx_account" FINISHED},
     {1, "roots",

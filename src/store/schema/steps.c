@@ -190,6 +190,9 @@ static const char *const steps[HX_STORE_SCHEMA + 1] = {
     "UPDATE hx_census SET holders = 0, threads_as = 'parts' WHERE scheme IS NOT NULL;"
     /* the holders' part of an analysis: they have none, and nothing to make it of */
     "UPDATE hx_snapshot SET parts = parts | 8 WHERE parts <> 0;",
+    [9] =
+    /* sure figures, and sizes of types, came with the dominators */
+    "UPDATE hx_snapshot SET parts = parts | 48 WHERE parts & 4;",
 };
 /* clang-format on */
 

@@ -19,7 +19,7 @@ static const struct hx_filter_column columns[] = {
     N(snapshots, reachable_objects) N(snapshots, leaked_bytes) N(snapshots, leaked_objects)
     N(snapshots, free_bytes) N(snapshots, overhead_bytes) N(snapshots, rss_bytes)
     T(snapshots, scheme) N(snapshots, complete) T(snapshots, notes) N(snapshots, stray_edges)
-    N(snapshots, doubt_bytes)
+    N(snapshots, doubt_bytes) T(snapshots, analysed)
 
     N(account, snapshot) T(account, part) N(account, bytes)
 

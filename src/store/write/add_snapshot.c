@@ -391,7 +391,7 @@ static hx_error *write_snapshot(struct hx_writer *w, const struct hx_analysis *a
     HX_TRY(hx_writer_records(w));
     HX_TRY(hx_writer_recording(w));
     if (analysis && hx_can_analyse(w->snapshot))
-        HX_TRY(hx_analyse(w, analysis, HX_ANALYSE_ALL));
+        HX_TRY(hx_analyse(w, analysis, analysis->parts ? analysis->parts : HX_ANALYSE_ALL));
     return hx_writer_summary(w); /* last: with it the snapshot exists */
 }
 

@@ -189,10 +189,16 @@ static hx_error *write_retention(struct hx_writer *w, const struct retainers *r,
     return NULL;
 }
 
-/* visited: bytes that have a retainer. How often they are visited is asked for by itself. */
+/* What was found of the sets of a census. */
+struct census {
+    struct hx_int max_set, visited, sets; /* visited: bytes that have a retainer */
+};
+
+/* How often objects are visited is asked for by itself. */
 static hx_error *write_census(struct hx_writer *w, const struct hx_analysis *analysis,
-                              unsigned max_set, int64_t visited, int64_t sets)
+                              const struct census *found)
 {
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_census WHERE snapshot = ?"));
     HX_CLEANUP(hx_text_free) struct hx_text rules = {0};
     for (int rule = HX_RULE_NONE + 1; rule < HX_RULE_COUNT; rule++)
         if (!hx_rule_is_on(&analysis->hold, (enum hx_rule)rule))
@@ -203,9 +209,9 @@ static hx_error *write_census(struct hx_writer *w, const struct hx_analysis *ana
     for (size_t i = 0; i < options->n_patterns; i++)
         hx_text_putf(&lines, "%s%s", i ? "\n" : "", options->pattern[i]);
     HX_NEED(!lines.failed);
-    return hx_write(w, census, .scheme = hx_str(analysis->scheme->name), .max_set = hx_int(max_set),
+    return hx_write(w, census, .scheme = hx_str(analysis->scheme->name), .max_set = found->max_set,
                     .patterns = hx_str(options->n_patterns ? hx_text_str(&lines) : NULL),
-                    .total_bytes = hx_int(visited), .sets = hx_int(sets),
+                    .total_bytes = found->visited, .sets = found->sets,
                     .holders = hx_int(hx_holdings_wanted(w, analysis)),
                     .threads_as = hx_str(hx_threads_as_name(options->threads_as)),
                     .rules = {rules.n ? rules.s : NULL, rules.n});
@@ -399,10 +405,10 @@ static hx_error *write_retainers(struct hx_writer *w, const struct hx_analysis *
 {
     int64_t visited = 0, sets = 0;
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_retention WHERE snapshot = ?"));
-    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_census WHERE snapshot = ?"));
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_page WHERE snapshot = ? AND census = 'retainer'"));
     HX_TRY(write_retention(w, r, &visited, &sets));
-    HX_TRY(write_census(w, analysis, r->max_set, visited, sets));
+    const struct census found = {hx_int(r->max_set), hx_int(visited), hx_int(sets)};
+    HX_TRY(write_census(w, analysis, &found));
     HX_TRY(hx_analyse_pages(w, &r->census, "retainer", stored_set, r));
     return hx_analyse_column(w, HX_COL_SET, gather_set, r);
 }
@@ -676,20 +682,33 @@ hx_error *hx_analysed_hold(sqlite3 *db, const char *what, int64_t number,
                         "the store is damaged (a rule that is not there)");
 }
 
+enum { OF_DOMINATORS = HX_ANALYSE_RETAINED | HX_ANALYSE_SURE | HX_ANALYSE_TYPES };
+
+/* For who works out the rest: a limit that is to be found is found then. */
+static hx_error *keep_rule(struct hx_writer *w, const struct hx_analysis *analysis)
+{
+    const struct census none = {.max_set =
+                                    hx_int_if(analysis->max_set < HX_SETS_AUTO, analysis->max_set)};
+    if (w->graph->evidence)
+        w->stray_edges = hx_int(count_stray(w, analysis));
+    return write_census(w, analysis, &none);
+}
+
 static hx_error *analyse_parts(struct hx_writer *w, const struct hx_analysis *analysis, bool rounds,
                                unsigned parts)
 {
     unsigned retainers = parts & HX_ANALYSE_RETAINERS, bins = parts & HX_ANALYSE_BINS;
+    const unsigned retained = parts & OF_DOMINATORS;
     HX_TRY(analyse_holders(w, analysis, rounds, parts));
     if (retainers)
         HX_TRY(left_out(w, analyse_retainers(w, analysis), &retainers));
     if (w->holding && (!retainers || analysis->scheme != &hx_scheme_root))
         HX_TRY(hx_holdings_alone_apart(w, analysis));
-    if (parts & HX_ANALYSE_RETAINED)
-        HX_TRY(hx_analyse_retained(w, analysis));
+    if (retained)
+        HX_TRY(hx_analyse_retained(w, analysis, retained));
     if (bins) /* last: they may choose other edges */
         HX_TRY(left_out(w, analyse_bins_by_rounds(w, analysis, rounds), &bins));
-    w->parts |= retainers | bins | (parts & (HX_ANALYSE_RETAINED | HX_ANALYSE_HOLDERS));
+    w->parts |= retainers | bins | retained | (parts & HX_ANALYSE_HOLDERS);
     return NULL;
 }
 
@@ -783,7 +802,11 @@ hx_error *hx_analyse(struct hx_writer *w, const struct hx_analysis *wanted, unsi
     HX_CLEANUP(cleanup_rule) struct rule rule = {0};
     HX_TRY(make_rule(w, wanted, &rule));
     const struct hx_analysis *analysis = &rule.analysis;
-    bool rounds = hx_holdings_wanted(w, analysis);
+    bool rounds = (parts & HX_ANALYSE_EVER) && hx_holdings_wanted(w, analysis);
+    if (w->adding) {
+        HX_TRY(hx_analyse_types(w));
+        HX_TRY(keep_rule(w, analysis));
+    }
     HX_TRY(find_objects(w));
     hx_error *err = analyse_parts(w, analysis, rounds, parts);
     if (rounds)

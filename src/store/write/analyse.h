@@ -13,7 +13,8 @@
 bool hx_can_analyse(const struct hx_snapshot *snapshot);
 
 /* Within a transaction; objects and roots are written. Old rows of the parts (enum
- * hx_analysis_part) go. What the snapshot's own row must say is left in w. */
+ * hx_analysis_part) go. What the snapshot's own row must say is left in w. Of a new one
+ * the rule is kept in any case. */
 hx_error *hx_analyse(struct hx_writer *w, const struct hx_analysis *analysis, unsigned parts);
 
 /* How threads were told of in a snapshot, or in the last one before it that tells. */
@@ -54,7 +55,10 @@ hx_error *hx_analyse_pages(struct hx_writer *w, const struct hx_key_sums *census
                            int64_t (*number)(const void *context, uint32_t key),
                            const void *context);
 
-/* retained.c: dominators, the retained figures of objects, roots and types, and types. */
-hx_error *hx_analyse_retained(struct hx_writer *w, const struct hx_analysis *analysis);
+/* retained.c: of HX_ANALYSE_RETAINED, _SURE and _TYPES those that `parts` has. */
+hx_error *hx_analyse_retained(struct hx_writer *w, const struct hx_analysis *analysis,
+                              unsigned parts);
+/* Types without what they retain. */
+hx_error *hx_analyse_types(struct hx_writer *w);
 
 #endif

@@ -1,5 +1,6 @@
-/* retained.c - the part of an analysis that tells what would go with what: dominators, the
- * retained figures of objects, roots and types, and the types themselves.
+/* retained.c - the parts of an analysis that tell what would go with what: dominators and the
+ * retained figures of objects and roots; those of types and sites; the sure ones. All of them are
+ * read off the dominators.
  *
  * Over all followed edges first. The sure figures are stored as differences to these, and found
  * as such. Only where they concern too much, they are found on their own, when the others are
@@ -34,7 +35,7 @@ struct top {
 struct retained {
     struct hx_writer *w;
     const struct hx_analysis *analysis;
-    unsigned threads;
+    unsigned threads, parts;
     struct hx_dominators dominators;
     struct hx_sure sure; /* differences to them */
     struct top *top;     /* 2 * TOP; the first n_top count */
@@ -311,36 +312,40 @@ static int64_t type_number(const void *context, uint32_t key)
     return key + 1 == census->n ? 0 : (int64_t)key + 1;
 }
 
-static hx_error *write_type_rows(struct retained *r, const struct hx_key_sums *census)
+/* `groups`: NULL: what they retain is not known. */
+static hx_error *write_type_rows(struct hx_writer *w, const struct hx_key_sums *census,
+                                 const struct hx_groups *groups)
 {
-    struct hx_writer *w = r->w;
     for (uint32_t key = 0; key < census->n; key++) {
         bool known = key + 1 < census->n;
         const struct hx_type *type = known ? &w->snapshot->types.v[key] : NULL;
-        bool measured = r->types.bytes[key] != HX_RETAINED_UNKNOWN;
+        uint64_t bytes = groups ? groups->bytes[key] : HX_RETAINED_UNKNOWN;
+        bool measured = bytes != HX_RETAINED_UNKNOWN;
         HX_TRY(hx_write(w, type, .type = hx_int(type_number(census, key)),
                         .name = hx_str(type ? type->name : NULL),
                         .confidence = hx_str(type ? hx_confidence_name(type->confidence) : NULL),
                         .bytes = hx_int(census->bytes[key]),
                         .objects = hx_int(census->objects[key]),
-                        .retained_bytes = hx_int_if(measured, r->types.bytes[key]),
-                        .retained_objects = hx_int_if(measured, r->types.objects[key]),
+                        .retained_bytes = hx_int_if(measured, bytes),
+                        .retained_objects = hx_int_if(measured, groups ? groups->objects[key] : 0),
                         .symbol = hx_str(type ? type->symbol : NULL)));
     }
     return NULL;
 }
 
-static hx_error *write_types(struct retained *r)
+static hx_error *write_types(struct retained *r, const struct hx_groups *groups)
 {
     struct hx_writer *w = r->w;
     struct hx_key_sums census = {0};
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_type WHERE snapshot = ?"));
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_page WHERE snapshot = ? AND census = 'type'"));
     hx_error *err = hx_key_sums_make(w->snapshot, r->group_mem.base,
                                      (uint32_t)w->snapshot->types.n + 1, w->progress, &census);
     if (!err)
         err = hx_analyse_adds_up(w, &census, "types");
     if (!err)
-        err = write_type_rows(r, &census);
-    if (!err)
+        err = write_type_rows(w, &census, groups);
+    if (!err && groups)
         err = hx_analyse_pages(w, &census, "type", type_number, &census);
     hx_key_sums_deinit(&census);
     return err;
@@ -440,39 +445,67 @@ static hx_error *find_sure(struct retained *r)
     return write_sure(r);
 }
 
+static hx_error *find_types(struct retained *r)
+{
+    HX_TRY(group_by_type(r));
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(measure_types(r));
+    hx_timing_end(begun, "type-sizes", r->w->graph->n);
+    HX_TRY(measure_sites(r));
+    HX_TRY(write_types(r, &r->types));
+    hx_big_free(&r->group_mem);
+    return NULL;
+}
+
 static hx_error *run_retained(struct retained *r)
 {
     struct hx_writer *w = r->w;
     HX_TRY(find_dominators(r, HX_OVER_FOLLOWED));
-    HX_TRY(write_columns(r));
-    HX_TRY(write_roots(r));
+    if (r->parts & (HX_ANALYSE_RETAINED | HX_ANALYSE_SURE))
+        HX_TRY(write_columns(r)); /* sure ones are told as differences */
+    if (r->parts & HX_ANALYSE_RETAINED) {
+        HX_TRY(write_roots(r));
+        HX_TRY(hx_trees_dominators(w, r->analysis, &r->dominators));
+    }
     HX_TRY(find_top(r));
-    HX_TRY(hx_trees_dominators(w, r->analysis, &r->dominators));
-    HX_TRY(find_differences(r));
+    if (r->parts & HX_ANALYSE_SURE)
+        HX_TRY(find_differences(r));
     hx_dominators_drop_parent(&r->dominators);
-    HX_TRY(group_by_type(r));
-    uint64_t begun = hx_timing_begin();
-    HX_TRY(measure_types(r));
-    hx_timing_end(begun, "type-sizes", w->graph->n);
-    HX_TRY(measure_sites(r));
-    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_type WHERE snapshot = ?"));
-    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_page WHERE snapshot = ? AND census = 'type'"));
-    HX_TRY(write_types(r));
-    hx_big_free(&r->group_mem);
+    if (r->parts & HX_ANALYSE_TYPES)
+        HX_TRY(find_types(r));
     if (r->sure.too_many)
         HX_TRY(find_sure(r));
+    if (!(r->parts & (HX_ANALYSE_RETAINED | HX_ANALYSE_SURE)))
+        return NULL;
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_dominator WHERE snapshot = ?"));
     return write_top(r);
 }
 
-hx_error *hx_analyse_retained(struct hx_writer *w, const struct hx_analysis *analysis)
+static void deinit(struct retained *r)
 {
-    struct retained r = {.w = w, .analysis = analysis, .threads = analysis->threads};
+    hx_sure_deinit(&r->sure);
+    hx_dominators_deinit(&r->dominators);
+    hx_groups_deinit(&r->types);
+    hx_big_free(&r->group_mem);
+    free(r->top);
+}
+
+hx_error *hx_analyse_retained(struct hx_writer *w, const struct hx_analysis *analysis,
+                              unsigned parts)
+{
+    struct retained r = {
+        .w = w, .analysis = analysis, .threads = analysis->threads, .parts = parts};
     hx_error *err = run_retained(&r);
-    hx_sure_deinit(&r.sure);
-    hx_dominators_deinit(&r.dominators);
-    hx_groups_deinit(&r.types);
-    hx_big_free(&r.group_mem);
-    free(r.top);
+    deinit(&r);
+    return err;
+}
+
+hx_error *hx_analyse_types(struct hx_writer *w)
+{
+    struct retained r = {.w = w};
+    hx_error *err = group_by_type(&r);
+    if (!err)
+        err = write_types(&r, NULL);
+    deinit(&r);
     return err;
 }
