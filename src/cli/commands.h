@@ -31,6 +31,8 @@ enum hx_exit {
       "start a program and record every allocation of it")                                         \
     X(record, "PID", 1, 1, HX_OPTS_TAKE | HX_OPTS_SERIES | HX_BIT(OUT),                            \
       "record who allocates in a process that runs")                                               \
+    X(analyse, "FILE", 1, 1, HX_BIT(ANALYSE) | HX_BIT(SNAPSHOT) | HX_BIT(THREADS),                 \
+      "work out what snapshots of a store lack, and store it")                                     \
     X(report, "TARGET VIEW", 2, 2,                                                                 \
       HX_OPTS_TAKE | HX_OPTS_ATTRIBUTION | HX_OPTS_LEVELS | HX_OPTS_FOREIGN | HX_BIT(SNAPSHOT) |   \
           HX_BIT(WHERE) | HX_BIT(SORT) | HX_BIT(LIMIT) | HX_BIT(FORMAT) | HX_BIT(SUPPRESSIONS) |   \

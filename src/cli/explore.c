@@ -105,11 +105,22 @@ static hx_error *print_newest(hx_store *store)
     return hx_summary_print(store, newest, stdout);
 }
 
+/* Is there an explorer, or only a summary? */
+static bool has_explorer(const struct hx_args *args)
+{
+#ifdef HX_HAVE_UI
+    return args->script || getenv("HEAPX_SCRIPT") || hx_has_terminal();
+#else
+    (void)args;
+    return false;
+#endif
+}
+
 static hx_error *explore(const struct hx_args *args, hx_store *store, struct hx_session *session,
                          const char *title, bool precious)
 {
 #ifdef HX_HAVE_UI
-    if (args->script || getenv("HEAPX_SCRIPT") || hx_has_terminal())
+    if (has_explorer(args))
         return run_explorer(args, store, session, title, precious);
 #else
     (void)session;
@@ -153,6 +164,8 @@ static hx_error *explore_into(const struct hx_args *args, struct hx_session *ses
 {
     HX_FREE char *title = title_of(session->pid);
     HX_NEED(title);
+    if (!args->analysis.parts && has_explorer(args)) /* which works it out while one looks */
+        session->analysis.parts = HX_ANALYSE_LATER;
     HX_TRY(take_first(session, store));
     *keeps = true;
     return explore(args, store, session, title, precious);

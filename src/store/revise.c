@@ -51,7 +51,7 @@ static hx_error *forget_blocks(struct hx_writer *w, const numbers *blocks)
     return NULL;
 }
 
-static hx_error *replace_root_edges(struct hx_writer *w, bool overlay)
+static hx_error *replace_root_edges(struct hx_writer *w)
 {
     numbers blocks = {0};
     hx_error *err = find_root_edges(w, &blocks);
@@ -60,7 +60,7 @@ static hx_error *replace_root_edges(struct hx_writer *w, bool overlay)
     hx_vec_free(&blocks);
     HX_TRY(err);
     HX_TRY(hx_writer_root_edges(w));
-    return overlay && !w->snapshot->root_edges.n ? hx_writer_no_root_edges(w) : NULL;
+    return w->overlay && !w->snapshot->root_edges.n ? hx_writer_no_root_edges(w) : NULL;
 }
 
 /* --- named roots ------------------------------------------------------------------- */
@@ -87,14 +87,14 @@ static hx_error *check_roots(struct hx_writer *w)
                         (long long)w->id);
 }
 
-static hx_error *replace_named(struct hx_writer *w, bool overlay)
+static hx_error *replace_named(struct hx_writer *w)
 {
     HX_TRY(check_roots(w));
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_named WHERE snapshot = ?"));
     HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_root WHERE snapshot = ? AND kind_name = 'named'"));
     HX_TRY(hx_writer_roots(w, true));
     HX_TRY(hx_writer_named(w));
-    return replace_root_edges(w, overlay);
+    return replace_root_edges(w);
 }
 
 /* --- the transaction --------------------------------------------------------------- */
@@ -140,15 +140,15 @@ static hx_error *keep_pages(struct hx_writer *w)
 }
 
 static hx_error *revise_all(struct hx_writer *w, const struct hx_analysis *analysis, unsigned parts,
-                            bool overlay, bool attributed)
+                            bool attributed)
 {
     for (hx_obj i = 0; i < w->graph->n; i++)
         w->heap_bytes += w->graph->size[i];
-    HX_TRY(hx_writer_prepare(w, overlay));
+    HX_TRY(hx_writer_prepare(w));
     if (parts & HX_ANALYSE_BINS)
-        HX_TRY(replace_named(w, overlay));
+        HX_TRY(replace_named(w));
     HX_TRY(hx_analyse(w, analysis, parts));
-    if (!overlay && attributed)
+    if (!w->overlay && attributed)
         HX_TRY(keep_pages(w));
     return revise_row(w);
 }
@@ -177,9 +177,11 @@ hx_error *hx_store_revise(hx_store *store, int64_t number, struct hx_snapshot *s
         .progress = progress,
         .id = number,
         .rows_total = snapshot->root_edges.n,
+        .apart = parts & before ? NULL : analysis->apart,
+        .overlay = overlay,
     };
     HX_TRY(hx_db_exec(store->db, store->path, overlay ? "BEGIN" : "BEGIN IMMEDIATE"));
-    hx_error *err = revise_all(&w, analysis, parts, overlay, store->attributed);
+    hx_error *err = revise_all(&w, analysis, parts, store->attributed);
     hx_writer_deinit(&w);
     err = hx_store_end(store, err);
     hx_blocks_forget(store->blocks, number);

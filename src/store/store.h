@@ -51,6 +51,13 @@ void hx_store_cancelled_by(hx_store *store, const atomic_bool *cancel);
  * legal. */
 hx_error *hx_store_close(hx_store *store);
 
+/* While a part is computed others may use the store: it is left before, and entered again behind.
+ */
+struct hx_apart {
+    void (*leave)(void *context), (*enter)(void *context); /* NULL: nobody waits for it here */
+    void *context;
+};
+
 /* What is worked out of a snapshot's graph when it is stored. */
 struct hx_analysis {
     const struct hx_scheme *scheme; /* whose retainer sets; NULL: of a new snapshot, those of the
@@ -64,6 +71,10 @@ struct hx_analysis {
     bool has_max_set, has_threads_as, has_hold;
     unsigned most_found; /* a limit that is found is at most this; 0: any */
     unsigned parts; /* of a new snapshot those that are worked out at once; 0: HX_ANALYSE_ALL */
+    /* Of a stored one, parts that it lacks: in several transactions, none of which lasts as long as
+     * the work. Who is killed leaves rows of a part that hx_store_parts() does not tell. NULL: in
+     * one. */
+    const struct hx_apart *apart;
 };
 
 enum hx_analysis_part {

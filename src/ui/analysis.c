@@ -175,7 +175,10 @@ struct revising {
     struct hx_ui *ui; /* its graph is used on the lane, its options do not change */
     int64_t snapshot;
     unsigned parts;
-    bool lacking; /* also those that the store does not have */
+    bool lacking; /* also those that the store does not have, */
+    bool later;   /* of these only the next: what `needs` has comes first */
+    unsigned needs;
+    bool more; /* there are others */
     struct hx_choice choice;
     /* answers */
     size_t missing, named;
@@ -232,6 +235,32 @@ static void note_unknown(struct revising *revising, const struct hx_snapshot *sn
     revising->unknown = last->name;
 }
 
+/* Those that are made of the same work are worked out together. */
+static void choose_next(struct revising *revising)
+{
+    static const unsigned together[] = {HX_ANALYSE_HOLDERS | HX_ANALYSE_RETAINERS, HX_ANALYSE_BINS,
+                                        HX_ANALYSE_RETAINED | HX_ANALYSE_TYPES | HX_ANALYSE_SURE};
+    const size_t n = sizeof together / sizeof *together;
+    const unsigned missing = revising->parts;
+    size_t i = 0;
+    while (i < n && !(together[i] & missing & revising->needs))
+        i++;
+    for (size_t k = 0; k < n && i == n; k++)
+        i = together[k] & missing ? k : n;
+    revising->parts = i < n ? missing & together[i] : missing;
+    revising->more = revising->parts != missing;
+}
+
+static void leave_store(void *jobs)
+{
+    hx_jobs_leave_store(jobs);
+}
+
+static void enter_store(void *jobs)
+{
+    hx_jobs_enter_store(jobs);
+}
+
 static hx_error *revising_run(struct hx_job *job, hx_store *store,
                               const struct hx_progress *progress)
 {
@@ -243,6 +272,8 @@ static hx_error *revising_run(struct hx_job *job, hx_store *store,
         HX_TRY(hx_store_parts(store, revising->snapshot, &has));
         revising->parts |= HX_ANALYSE_ALL & ~has;
     }
+    if (revising->later)
+        choose_next(revising);
     if (!revising->parts)
         return NULL;
     HX_TRY(stored_choice(revising, store));
@@ -257,6 +288,8 @@ static hx_error *revising_run(struct hx_job *job, hx_store *store,
         analysis.scheme = hx_schemes[0];
     choose_hold(&revising->choice, &analysis.hold);
     analysis.has_hold = true;
+    const struct hx_apart apart = {leave_store, enter_store, revising->ui->jobs};
+    analysis.apart = &apart;
     revising->scheme = analysis.scheme;
     revising->named = snapshot->named.n;
     return hx_store_revise(store, revising->snapshot, snapshot, &analysis, revising->parts,
@@ -281,7 +314,7 @@ void hx_ui_is_revised(struct hx_ui *ui, int64_t snapshot, const struct hx_choice
     revision->bins = choice->bins;
     revision->holds = choice->holds;
     revision->want = 0;
-    revision->missing = false;
+    revision->missing = revision->later = false;
 }
 
 /* All lists of the store are loaded anew when they are looked at. */
@@ -326,9 +359,11 @@ static void revising_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
     /* What failed or was cancelled is not tried again by itself. */
     hx_ui_is_revised(ui, revising->snapshot, &revising->choice);
     struct hx_revision *revision = revision_of(ui, revising->snapshot);
-    if (revision)
+    if (revision) {
         revision->failed =
             error ? revision->failed | revising->parts : revision->failed & ~revising->parts;
+        revision->missing = revision->later = revising->later && revising->more && !error;
+    }
     if (error && error->kind == HX_E_CANCEL) {
         hx_error_free(error);
         hx_ui_say(ui, "cancelled; :analyse begins again");
@@ -340,9 +375,10 @@ static void revising_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
             hx_ui_revise(ui);
     } else {
         outdate_all(ui);
-        say_revised(ui, revising);
+        if (!revising->later)
+            say_revised(ui, revising);
         if (!ui->revising)
-            hx_ui_revise(ui); /* the other one of two that are compared */
+            hx_ui_revise(ui); /* the other one of two that are compared, or what is left of it */
     }
 }
 
@@ -366,15 +402,17 @@ static size_t row_of_snapshot(const struct hx_ui *ui, int64_t snapshot)
 static const struct hx_revision *needed(struct hx_ui *ui, int64_t snapshot, unsigned *ret_parts)
 {
     const struct hx_choice *choice = ui->choice;
-    bool known = false;
+    const size_t row = row_of_snapshot(ui, snapshot);
+    bool known = false, later = hx_table_int(&ui->snapshots, row, "later", 0);
     for (size_t i = 0; i < ui->revisions.n; i++)
         known |= ui->revisions.v[i].snapshot == snapshot;
-    if (!known && !choice->retainers && !choice->bins && !choice->holds)
+    if (!known && !later && !choice->retainers && !choice->bins && !choice->holds)
         return NULL; /* as it was stored */
     struct hx_revision *revision = revision_of(ui, snapshot);
-    if (!revision ||
-        hx_table_int(&ui->snapshots, row_of_snapshot(ui, snapshot), "heap_bytes", -1) < 0)
+    if (!revision || hx_table_int(&ui->snapshots, row, "heap_bytes", -1) < 0)
         return NULL;
+    if (later && !revision->begun)
+        revision->missing = revision->later = revision->begun = true;
     *ret_parts = revision->want;
     if (revision->retainers != choice->retainers) /* holders are told of as retainers are */
         *ret_parts |= HX_ANALYSE_RETAINERS | (choice->has_threads_as ? HX_ANALYSE_HOLDERS : 0);
@@ -391,6 +429,10 @@ void hx_ui_revise(struct hx_ui *ui)
     const struct hx_revision *revision = needed(ui, snapshot, &parts);
     if (!revision && other)
         revision = needed(ui, snapshot = other, &parts);
+    for (size_t i = ui->snapshots.n_rows; i-- > 0 && !revision;)
+        if (hx_table_int(&ui->snapshots, i, "later", 0))
+            revision =
+                needed(ui, snapshot = hx_table_int(&ui->snapshots, i, "snapshot", 0), &parts);
     if (!revision)
         return;
     struct revising *revising = calloc(1, sizeof *revising);
@@ -412,6 +454,8 @@ void hx_ui_revise(struct hx_ui *ui)
     revising->snapshot = snapshot;
     revising->parts = parts;
     revising->lacking = revision->missing;
+    revising->later = revision->later;
+    revising->needs = hx_ui_pane(ui)->screen->needs;
     ui->revising++;
     hx_jobs_supersede(ui->jobs, revising_run);
     hx_jobs_start(ui->jobs, &revising->job);
@@ -443,14 +487,18 @@ static hx_error *need_recording(const struct hx_ui *ui)
                         "nothing was recorded");
 }
 
-hx_error *hx_ui_analyse(struct hx_ui *ui)
+hx_error *hx_ui_analyse(struct hx_ui *ui, const char *word)
 {
+    const bool sure = strcmp(word, "sure") == 0;
+    if (*word && !sure)
+        return hx_error_new(HX_E_USAGE, word, "sure: what sure references retain, too",
+                            "is no part of the analysis");
     HX_TRY(need_heap(ui));
     int64_t snapshot[] = {ui->snapshot, ui->differences ? hx_ui_other(ui) : 0};
     for (int i = 0; i < 2 && snapshot[i]; i++) {
         struct hx_revision *revision = revision_of(ui, snapshot[i]);
         HX_NEED(revision);
-        revision->want |= revision->failed;
+        revision->want |= revision->failed | (sure ? HX_ANALYSE_SURE : 0);
         revision->missing = true;
     }
     hx_ui_revise(ui);

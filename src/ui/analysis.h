@@ -36,6 +36,8 @@ struct hx_revision {
     unsigned want;                   /* parts to work out in any case (enum hx_analysis_part) */
     unsigned failed;                 /* parts that could not be worked out, or were cancelled */
     bool missing;                    /* and those that the store does not have */
+    bool later; /* they were left to whoever looks: one after the other, and nobody is told */
+    bool begun; /* with that; it is not tried again by itself */
 };
 
 struct hx_ui;
@@ -62,7 +64,7 @@ void hx_ui_revise(struct hx_ui *ui);
 void hx_ui_is_revised(struct hx_ui *ui, int64_t snapshot, const struct hx_choice *choice);
 
 /* The commands. */
-hx_error *hx_ui_analyse(struct hx_ui *ui);
+hx_error *hx_ui_analyse(struct hx_ui *ui, const char *word); /* sure, or "" */
 hx_error *hx_ui_choose_scheme(struct hx_ui *ui, const char *name);
 hx_error *hx_ui_choose_retainer(struct hx_ui *ui, const char *pattern); /* "": none any more */
 hx_error *hx_ui_choose_max_set(struct hx_ui *ui, const char *number);

@@ -298,6 +298,8 @@ def main():
                             ("held", "2", "60", "held")):
             path = os.path.join(folder, name)
             run(f"{BUILD}/test/ui/make_store", path, *more, folder=folder)
+            if name != "bare":
+                run(f"{BUILD}/heapx", "analyse", path, "--analyse", "sure", folder=folder)
             check_store(path, rng, name == "recorded" and not os.environ.get("HX_QUICK"))
 
 

@@ -98,7 +98,9 @@ static hx_error *revise_one(struct revision *revision, int64_t number)
                             (long long)number);
     if (snapshot->no_heap)
         return NULL;
+    static const struct hx_apart apart = {0}; /* who writes into the file need not wait */
     struct hx_analysis analysis = args->analysis;
+    analysis.apart = &apart;
     HX_CLEANUP(cleanup_stored) struct stored stored = {0};
     if (!analysis.scheme)
         HX_TRY(stored_scheme(revision, number, &stored, &analysis));

@@ -6,7 +6,9 @@ TEXT(snapshots) = "SELECT *, EXISTS (SELECT 1 FROM costs AS c WHERE c.snapshot =
                   " AS recorded,"
                   " CASE WHEN EXISTS (SELECT 1 FROM hx_holding AS h WHERE h.snapshot = s.snapshot)"
                   " THEN 1 WHEN (SELECT parts & 8 FROM hx_snapshot AS h"
-                  " WHERE h.snapshot = s.snapshot) THEN 0 END AS held"
+                  " WHERE h.snapshot = s.snapshot) THEN 0 END AS held,"
+                  " EXISTS (SELECT 1 FROM hx_snapshot AS h JOIN hx_census AS c USING(snapshot)"
+                  " WHERE h.snapshot = s.snapshot AND h.parts & 36 <> 36) AS later"
                   " FROM snapshots AS s ORDER BY snapshot";
 
 TEXT(snapshot_list) = "SELECT *, CASE complete WHEN 0 THEN 'PARTIAL' ELSE 'yes' END AS whole"

@@ -109,7 +109,7 @@ hx_error *hx_query_measured(hx_store *store, const char *target, const struct hx
         return NULL;
     char sql[256];
     snprintf(sql, sizeof sql,
-             "SELECT 1 FROM snapshots WHERE %s AND (%lld = 0 OR snapshot = %lld)"
+             "SELECT analysed FROM snapshots WHERE %s AND (%lld = 0 OR snapshot = %lld)"
              " AND NOT EXISTS (SELECT 1 FROM %s WHERE %lld = 0 OR snapshot = %lld)",
              counted ? counted : "heap_objects IS NOT 0", (long long)query->snapshot,
              (long long)query->snapshot, query->view, (long long)query->snapshot,
@@ -117,9 +117,12 @@ hx_error *hx_query_measured(hx_store *store, const char *target, const struct hx
     hx_rows *rows = NULL;
     HX_TRY(hx_query_sql(store, sql, &rows));
     hx_error *err = hx_rows_next(rows, &more);
+    const bool later = !err && more && !*hx_rows_value(rows, 0).text;
     hx_rows_end(rows);
     if (err || !more)
         return err;
+    if (later)
+        why = "it was left to later (heapx analyse FILE works it out)";
     return hx_error_new(HX_E_ABSENT, target, "see: heapx report TARGET snapshots",
                         "%s %s not known: %s", query->view, census && census->lost ? "are" : "is",
                         why ? why : "no objects were found, or the notes say why");

@@ -362,13 +362,18 @@ static hx_error *count_incoming(struct hx_writer *w)
 
 /* --- the transaction --------------------------------------------------------------- */
 
-hx_error *hx_writer_prepare(struct hx_writer *w, bool overlay)
+static hx_error *find_next_block(struct hx_writer *w)
 {
-    HX_TRY(hx_db_int(w->db, w->what,
-                     overlay ? "SELECT max(coalesce((SELECT max(id) FROM main.hx_block), 0),"
-                               " coalesce((SELECT max(id) FROM temp.hx_block), 0)) + 1"
-                             : "SELECT coalesce(max(id), 0) + 1 FROM hx_block",
-                     &w->next_block));
+    return hx_db_int(w->db, w->what,
+                     w->overlay ? "SELECT max(coalesce((SELECT max(id) FROM main.hx_block), 0),"
+                                  " coalesce((SELECT max(id) FROM temp.hx_block), 0)) + 1"
+                                : "SELECT coalesce(max(id), 0) + 1 FROM hx_block",
+                     &w->next_block);
+}
+
+hx_error *hx_writer_prepare(struct hx_writer *w)
+{
+    HX_TRY(find_next_block(w));
     w->insert = (struct hx_inserter){.db = w->db, .what = w->what};
     HX_TRY(hx_codec_create(&w->codec));
     w->value = malloc(HX_BLOCK_ROWS * sizeof *w->value);
@@ -376,11 +381,32 @@ hx_error *hx_writer_prepare(struct hx_writer *w, bool overlay)
     return w->value && w->blob ? NULL : hx_error_nomem();
 }
 
+hx_error *hx_writer_leave(struct hx_writer *w)
+{
+    if (!w->apart)
+        return NULL;
+    HX_TRY(hx_db_exec(w->db, w->what, "COMMIT"));
+    if (w->apart->leave)
+        w->apart->leave(w->apart->context);
+    return NULL;
+}
+
+hx_error *hx_writer_enter(struct hx_writer *w, hx_error *err)
+{
+    if (!w->apart)
+        return err;
+    if (w->apart->enter)
+        w->apart->enter(w->apart->context);
+    HX_TRY(err);
+    HX_TRY(hx_db_exec(w->db, w->what, w->overlay ? "BEGIN" : "BEGIN IMMEDIATE"));
+    return find_next_block(w); /* others may have written */
+}
+
 static hx_error *write_snapshot(struct hx_writer *w, const struct hx_analysis *analysis)
 {
     HX_TRY(hx_db_int(w->db, w->what, "SELECT coalesce(max(snapshot), 0) + 1 FROM hx_snapshot",
                      &w->id));
-    HX_TRY(hx_writer_prepare(w, false));
+    HX_TRY(hx_writer_prepare(w));
     HX_TRY(hx_writer_recorded(w));
     HX_TRY(count_incoming(w));
     HX_TRY(write_objects(w));

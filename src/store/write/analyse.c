@@ -286,8 +286,9 @@ static hx_error *analyse_entries(struct hx_writer *w, const struct retainers *r)
     if (!n)
         return NULL;
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_entries_find(w->snapshot, &r->rule->rule, r->sets, &r->retention, chosen, n,
-                           w->progress, &entries));
+    HX_TRY(hx_writer_leave(w));
+    HX_TRY(hx_writer_enter(w, hx_entries_find(w->snapshot, &r->rule->rule, r->sets, &r->retention,
+                                              chosen, n, w->progress, &entries)));
     hx_timing_end(begun, "entries", w->graph->n);
     hx_error *err = write_entries(w, r, &entries);
     hx_entries_deinit(&entries);
@@ -385,7 +386,9 @@ static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *a
     HX_TRY(hx_sets_create(analysis->max_set, &r->sets));
     hx_sets_at_most(r->sets, analysis->most_found);
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_retain(w->snapshot, &r->rule->rule, r->sets, w->progress, &r->retention));
+    HX_TRY(hx_writer_leave(w));
+    HX_TRY(hx_writer_enter(
+        w, hx_retain(w->snapshot, &r->rule->rule, r->sets, w->progress, &r->retention)));
     hx_timing_end(begun, "retainers", w->graph->n);
     r->max_set = hx_sets_limit(r->sets);
     HX_TRY(hx_key_sums_make(w->snapshot, r->retention.set, hx_sets_count(r->sets), w->progress,
@@ -564,7 +567,8 @@ static hx_error *analyse_bins(struct hx_writer *w)
     struct hx_bins bins = {0};
     struct hx_key_sums census = {0};
     uint64_t begun = hx_timing_begin();
-    hx_error *err = hx_bins_find(w->snapshot, w->progress, &bins);
+    HX_TRY(hx_writer_leave(w));
+    hx_error *err = hx_writer_enter(w, hx_bins_find(w->snapshot, w->progress, &bins));
     hx_timing_end(begun, "bins", w->graph->n);
     if (!err)
         err = hx_key_sums_make(w->snapshot, bins.bin, bins.n, w->progress, &census);
@@ -606,7 +610,9 @@ static uint64_t count_stray(const struct hx_writer *w, const struct hx_analysis 
 /* Only edges of the graph of holders are left in sight. */
 static hx_error *choose_by_rounds(struct hx_writer *w, const struct hx_analysis *analysis)
 {
-    HX_TRY(hx_rounds_find(w->snapshot, &analysis->hold, false, analysis->threads, w->progress));
+    HX_TRY(hx_writer_leave(w));
+    HX_TRY(hx_writer_enter(
+        w, hx_rounds_find(w->snapshot, &analysis->hold, false, analysis->threads, w->progress)));
     hx_edges_choose(w->snapshot, &analysis->hold, analysis->threads);
     return NULL;
 }

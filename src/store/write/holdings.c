@@ -124,8 +124,9 @@ static hx_error *find_holdings(struct holdings *h, const struct hx_analysis *ana
     struct hx_writer *w = h->w;
     HX_TRY(hx_analyse_roots(w, analysis));
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_holders_find(w->snapshot, &w->roots, &analysis->hold, analysis->threads, w->progress,
-                           &h->holders));
+    HX_TRY(hx_writer_leave(w));
+    HX_TRY(hx_writer_enter(w, hx_holders_find(w->snapshot, &w->roots, &analysis->hold,
+                                              analysis->threads, w->progress, &h->holders)));
     hx_timing_end(begun, "holders", w->graph->n);
     HX_TRY(holdings_add_up(h));
     HX_TRY(forget_rows(w));
@@ -233,9 +234,11 @@ hx_error *hx_holdings_alone_apart(struct hx_writer *w, const struct hx_analysis 
     struct hx_retention retention = {0};
     hx_sets *sets = NULL;
     HX_TRY(hx_analyse_roots(w, analysis));
+    HX_TRY(hx_writer_leave(w));
     hx_error *err = hx_sets_create(1, &sets);
     if (!err)
         err = hx_retain(w->snapshot, &w->roots.rule, sets, w->progress, &retention);
+    err = hx_writer_enter(w, err);
     if (!err)
         err = hx_holdings_alone(w, sets, &retention);
     hx_retention_deinit(&retention);

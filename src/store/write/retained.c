@@ -296,8 +296,10 @@ static hx_error *measure_types(struct retained *r)
     if (!n)
         return measure_all(r);
     unsigned threads = w->graph->n <= TWO_FIT ? r->threads : 1;
-    HX_TRY(hx_groups_measure(w->snapshot, &r->dominators, r->group_mem.base, (uint32_t)n + 1,
-                             measured_groups(w), threads, w->progress, &r->types));
+    HX_TRY(hx_writer_leave(w));
+    HX_TRY(hx_writer_enter(w, hx_groups_measure(w->snapshot, &r->dominators, r->group_mem.base,
+                                                (uint32_t)n + 1, measured_groups(w), threads,
+                                                w->progress, &r->types)));
     if (r->types.measured < r->types.n)
         hx_text_putf(&w->notes,
                      "%sretained sizes of the smaller types (%u of %u) were not measured: too many",
@@ -373,8 +375,10 @@ static hx_error *measure_groups(struct retained *r, const struct hx_site_groups 
     struct hx_writer *w = r->w;
     struct hx_groups groups = {0};
     unsigned threads = w->graph->n <= TWO_FIT ? r->threads : 1;
-    HX_TRY(hx_groups_measure(w->snapshot, &r->dominators, sites->group, sites->n,
-                             measured_groups(w), threads, w->progress, &groups));
+    HX_TRY(hx_writer_leave(w));
+    HX_TRY(
+        hx_writer_enter(w, hx_groups_measure(w->snapshot, &r->dominators, sites->group, sites->n,
+                                             measured_groups(w), threads, w->progress, &groups)));
     if (groups.measured < groups.n)
         hx_text_putf(&w->notes,
                      "%sretained sizes of the smaller sites (%u of %u) were not measured: too many",
@@ -412,9 +416,10 @@ static hx_error *measure_sites(struct retained *r)
 
 static hx_error *find_dominators(struct retained *r, enum hx_dominators_over over)
 {
-    const struct hx_writer *w = r->w;
+    struct hx_writer *w = r->w;
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_dominators_find(w->snapshot, over, w->progress, &r->dominators));
+    HX_TRY(hx_writer_leave(w));
+    HX_TRY(hx_writer_enter(w, hx_dominators_find(w->snapshot, over, w->progress, &r->dominators)));
     hx_timing_end(begun, "dominators", w->graph->n);
     return NULL;
 }
@@ -424,7 +429,9 @@ static hx_error *find_differences(struct retained *r)
 {
     struct hx_writer *w = r->w;
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_sure_find(w->snapshot, &r->dominators, SURE_PART, w->progress, &r->sure));
+    HX_TRY(hx_writer_leave(w));
+    HX_TRY(hx_writer_enter(
+        w, hx_sure_find(w->snapshot, &r->dominators, SURE_PART, w->progress, &r->sure)));
     hx_timing_end(begun, "differences", r->sure.n);
     if (r->sure.too_many)
         return NULL;

@@ -133,7 +133,8 @@ static hx_error *merge(struct tree *tree, const hx_obj *parent, const uint32_t *
         .max_rows = ROWS,
     };
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_merged_tree_make(&what, w->progress, &tree->merged));
+    HX_TRY(hx_writer_leave(w));
+    HX_TRY(hx_writer_enter(w, hx_merged_tree_make(&what, w->progress, &tree->merged)));
     hx_timing_end(begun, "tree", tree->merged.n);
     return write_rows(tree);
 }
@@ -160,8 +161,10 @@ static hx_error *merge_dominators(struct tree *tree, const struct hx_analysis *a
     HX_TRY(add_label(tree, "(several)"));
     HX_TRY(add_label(tree, "(unreachable)"));
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_alone_find(w->snapshot, w->roots.rule.of_root, tree->dominators->follows, w->progress,
-                         &tree->top_mem));
+    HX_TRY(hx_writer_leave(w));
+    HX_TRY(
+        hx_writer_enter(w, hx_alone_find(w->snapshot, w->roots.rule.of_root,
+                                         tree->dominators->follows, w->progress, &tree->top_mem)));
     hx_timing_end(begun, "alone", w->graph->n);
     tree->top = tree->top_mem.base;
     return merge(tree, tree->dominators->parent, tree->dominators->order, dominators_top);
@@ -244,8 +247,9 @@ static hx_error *merge_holders(struct tree *tree)
     HX_TRY(read_holders(tree, tree->top_mem.base));
     HX_TRY(find_holders_of_roots(w, &of_root));
     uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_chains_find(w->snapshot, tree->top, of_root, w->progress, &tree->parent_mem,
-                          &tree->order_mem));
+    HX_TRY(hx_writer_leave(w));
+    HX_TRY(hx_writer_enter(w, hx_chains_find(w->snapshot, tree->top, of_root, w->progress,
+                                             &tree->parent_mem, &tree->order_mem)));
     hx_timing_end(begun, "chains", w->graph->n);
     return merge(tree, tree->parent_mem.base, tree->order_mem.base, holders_top);
 }

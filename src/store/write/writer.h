@@ -54,11 +54,18 @@ struct hx_writer {
     bool has_roots;
     int64_t *holding; /* of identities of the scheme root: rows in hx_holding; NULL: none made */
     size_t n_holding;
-    struct hx_text notes; /* beside those of the snapshot */
+    struct hx_text notes;         /* beside those of the snapshot */
+    const struct hx_apart *apart; /* NULL: all is one transaction */
+    bool overlay;
 };
 
+/* Around what computes for long and needs no statement. Gives the error on; where there was none,
+ * the transaction goes on. */
+hx_error *hx_writer_leave(struct hx_writer *w);
+hx_error *hx_writer_enter(struct hx_writer *w, hx_error *err);
+
 /* Statements and buffers; needed by all below but hx_writer_leaks(). */
-hx_error *hx_writer_prepare(struct hx_writer *w, bool overlay);
+hx_error *hx_writer_prepare(struct hx_writer *w);
 void hx_writer_deinit(struct hx_writer *w);
 
 /* Writes w->value[0 .. n) as a column of a block. */

@@ -724,8 +724,7 @@ hx_error *hx_do_no_filter(struct hx_ui *ui, const char *arg)
 
 hx_error *hx_do_analyse(struct hx_ui *ui, const char *arg)
 {
-    (void)arg;
-    return hx_ui_analyse(ui);
+    return hx_ui_analyse(ui, arg);
 }
 
 hx_error *hx_do_scheme(struct hx_ui *ui, const char *arg)

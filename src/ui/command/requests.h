@@ -78,7 +78,8 @@ enum hx_waits {
     X(sort_right, "sort-right", ">", "", "Find and order", "sort by the column to the right", NOW) \
     X(reverse, "reverse", "I", "", "Find and order", "reverse the order", NOW)                     \
     X(sort, "sort", "", "COLUMN", "Find and order", "sort by a column", NOW)                       \
-    X(analyse, "analyse", "", "", "Analysis", "work out what this snapshot lacks", SNAPSHOTS)      \
+    X(analyse, "analyse", "", "[sure]", "Analysis", "work out what this snapshot lacks",           \
+      SNAPSHOTS)                                                                                   \
     X(scheme, "scheme", "", "root|module|thread|type|site", "Analysis", "who retains", SNAPSHOTS)  \
     X(retainer, "retainer", "", "[PATTERN]", "Analysis", "one more type retains; none: all",       \
       SNAPSHOTS)                                                                                   \

@@ -15,7 +15,7 @@ static void dominators_title(const struct hx_ui *ui, const struct hx_pane *pane,
         hx_text_count(ret, hx_table_int(&pane->facts, 0, "all_objects", 0));
         hx_text_puts(ret, " objects, all that is reachable");
     }
-    hx_text_puts(ret, "\nbar: retained by all references; sure refs: by sure ones only;"
+    hx_text_puts(ret, "\nbar: by all references; sure refs: by sure ones (:analyse sure);"
                       " v: all levels");
 }
 
