@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/take/take.h"
 #include "cli/words/input_file.h"
+#include "cli/words/view.h"
 
 hx_error *hx_cmd_sql(const struct hx_args *args, int *status)
 {
@@ -10,6 +11,10 @@ hx_error *hx_cmd_sql(const struct hx_args *args, int *status)
     hx_console_init(&console);
     bool partial;
     HX_TRY(hx_file_open(args, &console, args->word[0], &store, &partial));
+    int64_t first;
+    HX_TRY(hx_store_next(store, 0, &first));
+    if (first)
+        HX_TRY(hx_revise(args, &console, store, "all", hx_statement_parts(args->word[1])));
     hx_console_clear(&console);
     if (partial)
         *status = HX_EXIT_PARTIAL;

@@ -58,6 +58,8 @@ def same(folder):
     rows = live.rows(store, "SELECT count(*) AS n FROM types WHERE retained_bytes IS NOT NULL")
     check(rows == [{"n": 0}], f"{rows}: not known in the file")
     check(view(store, "types", "--analyse", "later").count("\n") > 1, "types are counted at once")
+    counted = live.rows(store, "SELECT count(*) AS n, count(set_id) AS sets FROM objects")
+    check(counted[0]["n"] == counted[0]["sets"] > 0, f"{counted}: SQL works out what it names")
     refused = heapx("report", store, "retainers", "--analyse", "later", ok=(1,))[2]
     check("left to later" in refused, refused)
     heapx("export", store, "folded", "--by", "dominator", "-o", os.path.join(folder, "f"))

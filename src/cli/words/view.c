@@ -6,6 +6,7 @@
 #include "store/query.h"
 
 #include <stdio.h>
+#include <ctype.h>
 #include <string.h>
 
 /* Columns that are read upwards; all others are figures, of which the large ones matter. */
@@ -68,6 +69,29 @@ unsigned hx_view_parts(const char *view)
 unsigned hx_words_parts(const char *words)
 {
     return words && strstr(words, "sure_retained") ? HX_ANALYSE_SURE : 0;
+}
+
+static bool is_of_name(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+static bool names_view(const char *sql, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = sql; (at = strcasestr(at, name)); at += n)
+        if ((at == sql || !is_of_name(at[-1])) && !is_of_name(at[n]))
+            return true;
+    return false;
+}
+
+unsigned hx_statement_parts(const char *sql)
+{
+    unsigned parts = hx_words_parts(sql);
+    for (const struct hx_view *view = hx_views; view->name; view++)
+        if (names_view(sql, view->name))
+            parts |= hx_view_parts(view->name);
+    return parts;
 }
 
 hx_error *hx_sort_word(const char *sort, char **column, bool *ascending)

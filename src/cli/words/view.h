@@ -14,6 +14,8 @@ hx_error *hx_view_word(const char *name);
 unsigned hx_view_parts(const char *view);
 /* The same for the words of a condition or of an order (NULL: none), by the columns they name. */
 unsigned hx_words_parts(const char *words);
+/* The same for a statement, by the views that it names. */
+unsigned hx_statement_parts(const char *sql);
 
 /* Reads COL, COL:asc or COL:desc; *column is the caller's. */
 hx_error *hx_sort_word(const char *sort, char **column, bool *ascending);

@@ -39,8 +39,9 @@ struct hx_query_args {
 
 /* named_snapshots.c */
 #define HX_NAMED_SNAPSHOTS(X)                                                                      \
-    X(snapshots, "", "* recorded held",                                                            \
-      "all of them; recorded: has costs; held: has holders, NULL: not worked out")                 \
+    X(snapshots, "", "* recorded held later",                                                      \
+      "all of them; recorded: has costs; held: has holders, NULL: not worked out; later: left to " \
+      "whoever looks")                                                                             \
     X(snapshot_list, "", "* whole", "the same; whole: yes, or PARTIAL")                            \
     X(snapshot_list_facts, "", "rows most", "most: the largest heap")                              \
     X(snapshot_value, "snapshot column", "value", "one figure of a snapshot")                      \
