@@ -86,6 +86,7 @@ static hx_error *run_explorer(const struct hx_args *args, hx_store *store,
         .precious = precious,
         .news = news.n ? hx_text_str(&news) : NULL,
         .analysis = session ? &session->analysis : &args->analysis,
+        .shown_only = !session,
         .root = args->root,
         .n_roots = args->n_roots,
     };
@@ -159,16 +160,24 @@ static char *title_of(pid_t pid)
     return title;
 }
 
+/* The explorer takes the first snapshot itself, while one looks, and works out the rest. A script
+ * has it from the beginning. */
 static hx_error *explore_into(const struct hx_args *args, struct hx_session *session,
                               hx_store *store, bool precious, bool *keeps)
 {
     HX_FREE char *title = title_of(session->pid);
     HX_NEED(title);
-    if (!args->analysis.parts && has_explorer(args)) /* which works it out while one looks */
+    const bool explorer = has_explorer(args);
+    if (explorer && !args->analysis.parts)
         session->analysis.parts = HX_ANALYSE_LATER;
-    HX_TRY(take_first(session, store));
-    *keeps = true;
-    return explore(args, store, session, title, precious);
+    if (!explorer || args->script || getenv("HEAPX_SCRIPT"))
+        HX_TRY(take_first(session, store));
+    hx_error *err = explore(args, store, session, title, precious), *unread;
+    int64_t first = 0;
+    unread = hx_store_next(store, 0, &first);
+    *keeps = unread || first;
+    hx_error_free(unread);
+    return err;
 }
 
 hx_error *hx_explore_process(const struct hx_args *args, struct hx_session *session, bool precious,

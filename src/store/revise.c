@@ -166,9 +166,10 @@ hx_error *hx_store_revise(hx_store *store, int64_t number, struct hx_snapshot *s
     if (!hx_can_analyse(snapshot))
         return hx_error_new(HX_E_ABSENT, store->path, "take a new one",
                             "snapshot %lld has no states to analyse", (long long)number);
-    bool overlay = !store->writer;
+    bool overlay = !store->writer || store->overlaid || analysis->shown_only;
     if (overlay)
         HX_TRY(hx_schema_overlay(store->db, store->path, HX_OVERLAID));
+    store->overlaid |= overlay;
     struct hx_writer w = {
         .db = store->db,
         .what = store->path,
@@ -250,6 +251,17 @@ hx_error *hx_store_parts(hx_store *store, int64_t number, unsigned *ret)
     if (code != SQLITE_ROW)
         return hx_db_error(store->db, code, store->path);
     *ret = (unsigned)sqlite3_column_int64(st, 0) & HX_ANALYSE_EVER;
+    return NULL;
+}
+
+hx_error *hx_store_is_unfinished(hx_store *store, bool *ret)
+{
+    int64_t n = 0;
+    HX_TRY(hx_db_int(store->db, store->path,
+                     "SELECT count(*) FROM hx_snapshot JOIN hx_census USING(snapshot)"
+                     " WHERE parts & 36 <> 36",
+                     &n));
+    *ret = n > 0;
     return NULL;
 }
 

@@ -75,6 +75,7 @@ struct hx_analysis {
      * the work. Who is killed leaves rows of a part that hx_store_parts() does not tell. NULL: in
      * one. */
     const struct hx_apart *apart;
+    bool shown_only; /* also a store that is open for appending stays as it is on the disk */
 };
 
 enum hx_analysis_part {
@@ -114,6 +115,9 @@ hx_error *hx_store_count_visits(hx_store *store, int64_t number, struct hx_snaps
 
 /* Which parts (enum hx_analysis_part) the store has of a snapshot. */
 hx_error *hx_store_parts(hx_store *store, int64_t number, unsigned *ret);
+
+/* Is there a snapshot whose analysis was left to later, or not finished? */
+hx_error *hx_store_is_unfinished(hx_store *store, bool *ret);
 
 /* Who retains in a stored snapshot: its scheme (NULL: never asked), and the patterns of types it
  * was asked with, one a line (NULL: none). The text is the caller's. */

@@ -45,6 +45,7 @@ struct hx_store {
     char *answer_order;             /* what temp.hx_answer_order holds (answer.h); NULL: nothing */
     bool temporary;
     bool attributed; /* anew: hx_schema_overlay_attribution() */
+    bool overlaid;   /* hx_schema_overlay() */
 };
 
 /* Ends an attribution that lies over the file's own; before a snapshot is added. */

@@ -290,6 +290,7 @@ static hx_error *revising_run(struct hx_job *job, hx_store *store,
     analysis.has_hold = true;
     const struct hx_apart apart = {leave_store, enter_store, revising->ui->jobs};
     analysis.apart = &apart;
+    analysis.shown_only = revising->ui->options->shown_only && !revising->later;
     revising->scheme = analysis.scheme;
     revising->named = snapshot->named.n;
     return hx_store_revise(store, revising->snapshot, snapshot, &analysis, revising->parts,

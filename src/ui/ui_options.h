@@ -41,6 +41,7 @@ struct hx_ui_options {
      * read its scheme may be NULL: each snapshot's own. Roots ("NAME=EXPR") take the
      * place of those that were given when it was stored. */
     const struct hx_analysis *analysis;
+    bool shown_only; /* what the user chooses is not stored; what was left to later is */
     const char *const *root;
     size_t n_roots;
 };

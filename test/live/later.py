@@ -97,5 +97,23 @@ def killed(folder):
         check(told(copy) == want, f"killed after {i} of 8: what is worked out differs")
 
 
+def opened(folder):
+    """Whoever opens a store finishes it, but for an answer to another question."""
+    store, whole = take(folder)
+    script = os.path.join(folder, "script")
+    with open(script, "w") as file:
+        print(":screen types", ":quit", sep="\n", file=file)
+    heapx("open", store, "--script", script, timeout=120 * live.SLOW)
+    check(analysed(store) == [ALL], analysed(store))
+    check(told(store) == told(whole), "what the explorer stored differs")
+    with open(whole, "rb") as file:
+        before = file.read()
+    with open(script, "w") as file:
+        print(":scheme type", ":screen retainers", ":quit", sep="\n", file=file)
+    heapx("open", whole, "--script", script, timeout=120 * live.SLOW)
+    with open(whole, "rb") as file:
+        check(file.read() == before, "a choice in the explorer changed the file")
+
+
 if __name__ == "__main__":
-    sys.exit(live.main(same, killed))
+    sys.exit(live.main(same, killed, opened))

@@ -106,7 +106,9 @@ def snapshots(store):
 def test_question(target):
     """Nobody loses snapshots by one key, and :save keeps them."""
     with tempfile.TemporaryDirectory() as folder:
-        terminal = attach(target, cwd=folder)
+        terminal = attach(target, "--analyse", "now", cwd=folder)  # so that Ctrl-C cancels nothing
+        expect(terminal, "the first one", r"\? help")
+        time.sleep(2.5)  # else Ctrl-C says that the snapshot is taken already
         for key in "q", "Q", "\003":
             terminal.send(key)
             expect(terminal, f"{key!r} asks", "1 snapshot is in no file: s saves, d throws away")
