@@ -48,9 +48,9 @@ static inline bool hx_dominators_has(const struct hx_dominators *dominators, hx_
 }
 
 /* Needs the edges and, for HX_OVER_FOLLOWED, snapshot.interior; neither states nor the reverse
- * edges. The result takes 20 bytes an object; until it returns, 24 bytes an object in scope or
- * root and at most 4 an edge are taken instead. Only reads the snapshot: both choices may run
- * at once. Cancelled work is HX_E_CANCEL. */
+ * edges. The result takes 20 bytes an object; until it returns, 20 more and 12 for each edge out of
+ * the tree of a search, with that of the longest path. Only reads the snapshot: both choices may
+ * run at once. Cancelled work is HX_E_CANCEL. */
 hx_error *hx_dominators_find(const struct hx_snapshot *snapshot, enum hx_dominators_over over,
                              const struct hx_progress *progress, struct hx_dominators *ret);
 /* Gives `parent` and `order` back, for whoever wants retained figures only. */

@@ -1,9 +1,15 @@
 /* immediate.c - semidominators, and from them immediate dominators. */
 #include "traverse/dominate/immediate.h"
 
-#define CHECK_MASK   0xffff  /* every so many nodes + 1 */
-#define DISCARD_MASK 0xfffff /* every so many nodes + 1, when memory is given back */
-#define AHEAD        32      /* edges: how far ahead scattered reads are prefetched */
+#include "base/prefetch.h"
+
+#define CHECK_MASK 0xffff /* every so many nodes + 1 */
+#define AHEAD      32     /* nodes: how far ahead scattered reads are prefetched */
+
+struct pair {
+    hx_node a, b;
+};
+_Static_assert(sizeof(struct pair) <= HX_NODE_ROOM, "room for nodes");
 
 static bool report_immediate(const struct hx_spanning *tree, const struct hx_progress *progress,
                              const char *stage, hx_node node, hx_node done)
@@ -18,7 +24,7 @@ static bool report_immediate(const struct hx_spanning *tree, const struct hx_pro
 
 /* link[v].a: an ancestor of v above which nothing was looked at yet; link[v].b: the least
  * semidominator of the nodes from v up to below it. Nodes up to `bound` have no link so far. */
-static inline hx_node eval_semidominator(struct hx_node_pair *link, hx_node v, hx_node bound)
+static inline hx_node eval_semidominator(struct pair *link, hx_node v, hx_node bound)
 {
     if (link[v].a <= bound)
         return link[v].b;
@@ -44,36 +50,31 @@ static inline hx_node eval_semidominator(struct hx_node_pair *link, hx_node v, h
     return least;
 }
 
-/* What belongs to nodes from w on was used: gives it back while links come to be. `given` is
- * where the part begins that was given back before. */
-static void discard_pages(struct hx_spanning *tree, hx_node w, hx_node *discarded_to)
+/* What will be asked of nodes that come soon. */
+HX_PREFETCHES void prefetch_late(const struct hx_spanning *tree, const struct pair *link, hx_node w)
 {
-    hx_big_discard(&tree->late_mem, tree->first[w] * sizeof *tree->late,
-                   tree->first[*discarded_to] * sizeof *tree->late);
-    hx_big_discard(&tree->first_mem, ((size_t)w + 1) * sizeof *tree->first,
-                   (size_t)*discarded_to * sizeof *tree->first);
-    *discarded_to = w;
+    if (w <= 2 * AHEAD)
+        return;
+    __builtin_prefetch(&tree->late[tree->late_of[w - 2 * AHEAD]]);
+    __builtin_prefetch(&link[tree->late[tree->late_of[w - AHEAD]].source], 1);
 }
 
-/* Makes `low` the semidominators. Uses `first` and `late` up. */
-static bool find_semidominators(struct hx_spanning *tree, const struct hx_progress *progress)
+/* Makes `low` the semidominators. */
+static bool find_semidominators(struct hx_spanning *tree, struct pair *link,
+                                const struct hx_progress *progress)
 {
-    struct hx_node_pair *link = tree->pair;
-    hx_node discarded_to = tree->n;
     for (hx_node w = tree->n - 1; w > 0; w--) {
         hx_node semi = tree->low[w];
-        for (hx_eidx i = tree->first[(size_t)w + 1]; i-- > tree->first[w];) {
-            __builtin_prefetch(&link[tree->late[i < AHEAD ? 0 : i - AHEAD]], 1);
-            hx_node least = eval_semidominator(link, tree->late[i], w);
+        prefetch_late(tree, link, w);
+        for (hx_eidx i = tree->late_of[w]; i; i = tree->late[i].next) {
+            hx_node least = eval_semidominator(link, tree->late[i].source, w);
             if (least < semi)
                 semi = least;
         }
         tree->low[w] = semi;
-        link[w] = (struct hx_node_pair){tree->parent[w], semi};
+        link[w] = (struct pair){tree->parent[w], semi};
         if (!report_immediate(tree, progress, "semidominators", w, tree->n - w))
             return false;
-        if ((w & DISCARD_MASK) == 0)
-            discard_pages(tree, w, &discarded_to);
     }
     return true;
 }
@@ -82,12 +83,11 @@ static bool find_semidominators(struct hx_spanning *tree, const struct hx_progre
 
 /* Makes `parent` the immediate dominators: the nearest node on the way up the dominator tree
  * that is not below the semidominator. skip[w].a is a node further up, skip[w].b w's depth. */
-static bool assign_immediate_dominators(struct hx_spanning *tree,
+static bool assign_immediate_dominators(struct hx_spanning *tree, struct pair *skip,
                                         const struct hx_progress *progress)
 {
     hx_node *dominator = tree->parent;
-    struct hx_node_pair *skip = tree->pair;
-    skip[0] = (struct hx_node_pair){0, 0};
+    skip[0] = (struct pair){0, 0};
     for (hx_node w = 1; w < tree->n; w++) {
         hx_node d = tree->parent[w], semi = tree->low[w];
         while (d > semi)
@@ -95,7 +95,7 @@ static bool assign_immediate_dominators(struct hx_spanning *tree,
         dominator[w] = d;
         hx_node far = skip[d].a, farther = skip[far].a;
         bool equal = skip[d].b - skip[far].b == skip[far].b - skip[farther].b;
-        skip[w] = (struct hx_node_pair){equal ? farther : d, skip[d].b + 1};
+        skip[w] = (struct pair){equal ? farther : d, skip[d].b + 1};
         if (!report_immediate(tree, progress, "dominators", w, w))
             return false;
     }
@@ -104,13 +104,10 @@ static bool assign_immediate_dominators(struct hx_spanning *tree,
 
 hx_error *hx_immediate_dominators(struct hx_spanning *tree, const struct hx_progress *progress)
 {
-    if (!find_semidominators(tree, progress))
+    struct pair *pair = tree->room.base;
+    if (!find_semidominators(tree, pair, progress) ||
+        !assign_immediate_dominators(tree, pair, progress))
         return hx_error_cancelled("search for dominators");
-    hx_big_free(&tree->late_mem);
-    hx_big_free(&tree->first_mem);
-    if (!assign_immediate_dominators(tree, progress))
-        return hx_error_cancelled("search for dominators");
-    hx_big_free(&tree->pair_mem);
-    hx_big_free(&tree->low_mem);
+    hx_big_array_free(tree->late);
     return NULL;
 }

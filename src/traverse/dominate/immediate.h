@@ -5,7 +5,7 @@
 #include "traverse/dominate/spanning.h"
 
 /* Makes tree.parent the immediate dominators, which have lower numbers than what they dominate.
- * Of the rest vertex and is_root stay. 16 bytes a node are touched, beside what tree has. */
+ * Uses low, late_of and late up, and the room. */
 hx_error *hx_immediate_dominators(struct hx_spanning *tree, const struct hx_progress *progress);
 
 #endif

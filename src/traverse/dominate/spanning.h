@@ -16,27 +16,30 @@
 /* The number of a node; roots are nodes, too, so it is never narrower than their index. */
 typedef __typeof__((hx_obj)0 + UINT32_C(0)) hx_node;
 
-struct hx_node_pair {
-    hx_node a, b;
-};
+/* An edge to a node from one that is numbered above it. */
+struct hx_late_edge {
+    hx_eidx next; /* the next one to the same node; 0: none */
+    hx_node source;
+} __attribute__((packed));
 
 /* Invariants, for 0 < w < n:
  *   parent[w] < w,  low[w] <= parent[w]
- *   late[first[w] .. first[w + 1]) are the sources, numbered above w, of the edges into w
- * n is 1 when no root has an edge. */
+ *   late[late_of[w]] and so on are the edges into w whose sources are numbered above it
+ * n is 1 when no root has an edge.
+ * There is room for as many nodes as there are objects, at least. */
 struct hx_spanning {
     hx_node n;
-    hx_node *number;           /* for each object; 0: not reached; NULL once all is found */
-    hx_node *vertex;           /* for each node: object, or index of a root */
-    uint64_t *is_root;         /* bit for each node: vertex is the index of a root */
-    hx_node *parent;           /* in the tree */
-    hx_node *low;              /* the least node with an edge to this one, at most parent */
-    hx_eidx *first;            /* n + 1 */
-    hx_node *late;             /* first[n] */
-    struct hx_node_pair *pair; /* room for a pair a node, of any content */
-    struct hx_big number_mem, vertex_mem, is_root_mem, parent_mem, low_mem, first_mem, late_mem,
-        pair_mem;
+    hx_node *number;   /* for each object; 0: not reached */
+    hx_node *vertex;   /* for each node: object, or index of a root */
+    uint64_t *is_root; /* bit for each node: vertex is the index of a root */
+    hx_node *parent;   /* in the tree */
+    hx_node *low;      /* the least node with an edge to this one, at most parent */
+    hx_eidx *late_of;  /* the first one; 0: none */
+    struct hx_late_edge *late;
+    struct hx_big room; /* HX_NODE_ROOM bytes a node, of any content */
+    struct hx_big number_mem, vertex_mem, is_root_mem, parent_mem, low_mem, late_of_mem, late_mem;
 };
+#define HX_NODE_ROOM 16
 
 static inline bool hx_spanning_is_root(const struct hx_spanning *tree, hx_node node)
 {
@@ -44,8 +47,8 @@ static inline bool hx_spanning_is_root(const struct hx_spanning *tree, hx_node n
 }
 
 /* follows: bit for each enum hx_edge_kind. Roots of kind HX_ROOT_NAMED are left out. Linear.
- * At most 4 bytes an object, 20 a node and 4 a late edge are touched, of which 4 an object are
- * given back; `pair` is not touched yet. */
+ * Takes 4 bytes an object, 36 a node and 12 a late edge; until it returns 16 more for each object
+ * on the longest path. */
 hx_error *hx_spanning_find(const struct hx_snapshot *snapshot, unsigned follows,
                            const struct hx_progress *progress, struct hx_spanning *ret);
 void hx_spanning_deinit(struct hx_spanning *tree);

@@ -39,7 +39,7 @@ struct hx_sure {
  * snapshot and still has its `parent`. Gives up when more than a `part`-th (at least 1) of the
  * objects, or sure edges from and to as large a part of them, are concerned. Near-linear in what
  * is concerned, after two passes over the edges. Takes 16 bytes an object that is concerned; until
- * it returns half a byte an object, up to 56 for each that is concerned and 12 for each sure edge
+ * it returns half a byte an object, up to 80 for each that is concerned and 20 for each sure edge
  * between those. Cancelled work is HX_E_CANCEL. */
 hx_error *hx_sure_find(const struct hx_snapshot *snapshot, const struct hx_dominators *all,
                        unsigned part, const struct hx_progress *progress, struct hx_sure *ret);
