@@ -106,6 +106,17 @@ struct hx_graph {
         round_mem, fwd_mem, edge_mem, evidence_mem, rev_mem, rev_source_mem;
 };
 
+/* The kind of an edge where `follows` (bit for each enum hx_edge_kind) says what is followed: with
+ * HX_EDGE_ASIDE among them, of one that was set aside what its evidence says. */
+static inline enum hx_edge_kind hx_edge_kind_over(const struct hx_graph *graph, hx_eidx e,
+                                                  unsigned follows)
+{
+    enum hx_edge_kind kind = hx_edge_kind_of(graph->edge[e]);
+    if (kind == HX_EDGE_ASIDE && follows >> HX_EDGE_ASIDE & 1)
+        return HX_EVIDENCE_KIND(graph->evidence[e]);
+    return kind;
+}
+
 /* The object that contains addr, HX_NO_OBJ when none does; binary search. */
 hx_obj hx_graph_find(const struct hx_graph *graph, uint64_t addr);
 

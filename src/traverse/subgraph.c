@@ -35,11 +35,11 @@ static void copy_edges(const struct hx_graph *graph, unsigned follows, const uin
         hx_eidx to = cut && hx_bit(cut, object) ? 0 : graph->fwd[object + 1];
         for (hx_eidx e = graph->fwd[object]; e < to; e++) {
             hx_edge edge = graph->edge[e];
-            if ((follows >> hx_edge_kind_of(edge) & 1) &&
-                hx_bit(subgraph->bits, hx_edge_target(edge)))
+            enum hx_edge_kind kind = hx_edge_kind_over(graph, e, follows);
+            if ((follows >> kind & 1) && hx_bit(subgraph->bits, hx_edge_target(edge)))
                 subgraph->graph.edge[n++] =
                     hx_edge_make(hx_subgraph_index(subgraph, hx_edge_target(edge)),
-                                 hx_edge_offset(edge) / 8, hx_edge_kind_of(edge));
+                                 hx_edge_offset(edge) / 8, kind);
         }
         subgraph->graph.fwd[i + 1] = n;
     }
@@ -66,7 +66,8 @@ hx_error *hx_subgraph_make(const struct hx_graph *graph, const uint64_t *bits, u
                            const uint64_t *cut, struct hx_subgraph *ret)
 {
     *ret = (struct hx_subgraph){.bits = bits};
-    if (count_set_bits(bits, ((size_t)graph->n + 63) / 64) > graph->n / 2) {
+    bool aside = follows >> HX_EDGE_ASIDE & 1;
+    if (!aside && count_set_bits(bits, ((size_t)graph->n + 63) / 64) > graph->n / 2) {
         ret->graph = *graph;
         ret->whole = true;
         return NULL;

@@ -210,6 +210,101 @@ static void test_large_graphs(void **state)
     }
 }
 
+/* --- edges that were set aside ----------------------------------------------------------- */
+
+static void set_some_aside(struct unit_random *random, struct hx_snapshot *snapshot)
+{
+    struct hx_graph *graph = &snapshot->graph;
+    uint64_t rare = 1 + unit_below(random, 20);
+    assert_null(hx_big_array(graph->evidence, graph->n_edges + 1));
+    for (hx_eidx e = 0; e < graph->n_edges; e++) {
+        graph->evidence[e] = HX_EVIDENCE(0, hx_edge_kind_of(graph->edge[e]));
+        if (unit_below(random, rare) == 0)
+            graph->edge[e] |= HX_EDGE_ASIDE;
+    }
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        edge->evidence = HX_EVIDENCE(0, edge->kind);
+        if (unit_below(random, rare) == 0)
+            edge->kind = HX_EDGE_ASIDE;
+    }
+}
+
+static uint64_t count_others(const struct hx_snapshot *snapshot, const hx_sets *sets,
+                             const struct hx_retention *retention, const hx_sets *other_sets,
+                             const struct hx_retention *other)
+{
+    uint64_t bytes = 0;
+    for (hx_obj i = 0; i < snapshot->graph.n; i++) {
+        const hx_retainer *x, *y;
+        size_t n = hx_sets_elements(sets, retention->set[i], &x),
+               m = hx_sets_elements(other_sets, other->set[i], &y);
+        bool many = retention->set[i] == HX_SET_MANY, other_many = other->set[i] == HX_SET_MANY;
+        if (many != other_many || n != m || (n && memcmp(x, y, n * sizeof *x) != 0))
+            bytes += snapshot->graph.size[i];
+    }
+    return bytes;
+}
+
+/* `room`: elements of sets that there may be. */
+static void compare_doubt(struct unit_random *random, struct hx_snapshot *snapshot,
+                          const struct hx_retain_rule *rule, size_t room)
+{
+    unsigned max = (unsigned)unit_below(random, 3) * 4;
+    hx_sets *sets, *all_sets;
+    struct hx_retention retention, all;
+    uint64_t bytes = 0;
+    assert_null(hx_sets_create(max, &all_sets));
+    assert_null(hx_retain(snapshot, rule, all_sets, NULL, &all));
+    set_some_aside(random, snapshot);
+    assert_null(hx_sets_create(max ? max : HX_SETS_AUTO, &sets));
+    assert_null(hx_retain(snapshot, rule, sets, NULL, &retention));
+    hx_error *err = hx_retain_doubt(snapshot, rule, sets, &retention, room, NULL, &bytes);
+    if (err)
+        assert_int_equal(err->kind, HX_E_LIMIT);
+    else
+        assert_int_equal(bytes, count_others(snapshot, sets, &retention, all_sets, &all));
+    assert_true(!err || room < 1 << 20);
+    hx_error_free(err);
+    hx_retention_deinit(&retention);
+    hx_retention_deinit(&all);
+    hx_sets_destroy(sets);
+    hx_sets_destroy(all_sets);
+}
+
+static void test_doubt(void **state)
+{
+    (void)state;
+    enum { ROOTS = 100 };
+    struct unit_random random = unit_random_begin("doubt");
+    for (size_t round = unit_rounds(2000); round; round--) {
+        bool large = round % 8 == 0;
+        struct random_graph graph;
+        random_graph_make(&random, RANDOM_GRAPH_MAX, &graph);
+        struct hx_snapshot *snapshot =
+            large ? random_graph_large(&random, ROOTS) : random_graph_snapshot(&graph);
+        hx_obj n = snapshot->graph.n;
+        uint64_t rare = 2 + unit_below(&random, 50);
+        hx_retainer of_root[ROOTS], *of_object = malloc((n + 1u) * sizeof *of_object);
+        assert_non_null(of_object);
+        assert_null(hx_reach(snapshot, (enum hx_interior)unit_below(&random, 3), 1, NULL));
+        for (size_t i = 0; i < ROOTS; i++)
+            of_root[i] =
+                unit_below(&random, 8) ? (hx_retainer)unit_below(&random, 64) : HX_NO_RETAINER;
+        for (hx_obj i = 0; i < n; i++)
+            of_object[i] =
+                unit_below(&random, rare) ? HX_NO_RETAINER : (hx_retainer)unit_below(&random, 64);
+        const struct hx_retain_rule rule = {.of_root = of_root,
+                                            .of_object = unit_below(&random, 2) ? of_object : NULL,
+                                            .threads = 1};
+        bool little = unit_below(&random, 4) != 0;
+        compare_doubt(&random, snapshot, &rule,
+                      little ? unit_below(&random, large ? 20000 : 30) : 1 << 20);
+        hx_snapshot_destroy(snapshot);
+        free(of_object);
+    }
+}
+
 /* --- components ----------------------------------------------------------------------- */
 
 static void test_components(void **state)
@@ -500,9 +595,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sets),         cmocka_unit_test(test_random_graphs),
-        cmocka_unit_test(test_large_graphs), cmocka_unit_test(test_components),
-        cmocka_unit_test(test_long_list),    cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_budget),       cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_large_graphs), cmocka_unit_test(test_doubt),
+        cmocka_unit_test(test_components),   cmocka_unit_test(test_long_list),
+        cmocka_unit_test(test_cancel),       cmocka_unit_test(test_budget),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -299,70 +299,17 @@ static hx_error *analyse_entries(struct hx_writer *w, const struct retainers *r)
 
 enum { DOUBT_ELEMENTS = 1 << 22 }; /* of sets; beyond these it is not measured */
 
-static bool is_same_set(const hx_sets *a, hx_set x, const hx_sets *b, hx_set y)
-{
-    const hx_retainer *p, *q;
-    size_t n = hx_sets_elements(a, x, &p), m = hx_sets_elements(b, y, &q);
-    if (x <= HX_SET_MANY || y <= HX_SET_MANY)
-        return x == y;
-    return n == m && memcmp(p, q, n * sizeof *p) == 0;
-}
-
-/* Bytes of the objects that have another set in the other retention. */
-static hx_error *compare_retentions(const struct hx_writer *w, const struct retainers *r,
-                                    const hx_sets *sets, const hx_set *other, uint64_t *ret)
-{
-    HX_CLEANUP(hx_pairs_free) struct hx_pairs known = {0};
-    *ret = 0;
-    for (hx_obj i = 0; i < w->graph->n; i++) {
-        uint32_t *differs;
-        HX_TRY(hx_pairs_at(&known, hx_pair_key(r->retention.set[i], other[i]), &differs));
-        if (*differs == HX_NO_PAIR)
-            *differs = !is_same_set(r->sets, r->retention.set[i], sets, other[i]);
-        *ret += *differs ? w->graph->size[i] : 0;
-    }
-    return NULL;
-}
-
-/* Are there edges that do not count? */
-static bool leaves_edges_out(const struct hx_snapshot *snapshot)
-{
-    const struct hx_graph *graph = &snapshot->graph;
-    for (size_t i = 0; i < snapshot->root_edges.n; i++)
-        if (snapshot->root_edges.v[i].kind == HX_EDGE_ASIDE)
-            return true;
-    for (hx_eidx e = 0; e < graph->n_edges; e++)
-        if (hx_edge_kind_of(graph->edge[e]) == HX_EDGE_ASIDE)
-            return true;
-    return false;
-}
-
-/* A second time, by all edges, where these are others. */
+/* By all edges, where these are others. */
 static hx_error *find_doubt(struct hx_writer *w, const struct hx_analysis *analysis,
                             const struct retainers *r)
 {
-    struct hx_retention retention = {0};
-    hx_sets *sets = NULL;
-    uint64_t bytes = 0;
     if (!hx_holdings_wanted(w, analysis))
         return NULL;
-    w->doubt_bytes = hx_int(0);
-    if (!leaves_edges_out(w->snapshot))
-        return NULL;
-    uint64_t begun = hx_timing_begin();
-    hx_edges_restore(w->snapshot, analysis->threads);
-    hx_error *err = hx_sets_create(r->max_set, &sets);
-    if (!err) {
-        hx_sets_allow(sets, DOUBT_ELEMENTS);
-        err = hx_retain(w->snapshot, &r->rule->rule, sets, w->progress, &retention);
-    }
-    if (!err)
-        err = compare_retentions(w, r, sets, retention.set, &bytes);
-    hx_edges_choose(w->snapshot, &analysis->hold, analysis->threads);
-    w->doubt_bytes = hx_int_if(!err, bytes);
+    uint64_t begun = hx_timing_begin(), bytes;
+    hx_error *err = hx_retain_doubt(w->snapshot, &r->rule->rule, r->sets, &r->retention,
+                                    DOUBT_ELEMENTS, w->progress, &bytes);
     hx_timing_end(begun, "doubt", w->graph->n);
-    hx_retention_deinit(&retention);
-    hx_sets_destroy(sets);
+    w->doubt_bytes = hx_int_if(!err, err ? 0 : bytes);
     if (err && err->kind == HX_E_LIMIT)
         hx_error_free(hx_steal(err)); /* not measured */
     return err;

@@ -20,6 +20,7 @@
 #include "traverse/subgraph.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define CHECK_MASK  0xffff /* progress every so many objects + 1 */
 #define FEW_EDGES   16     /* of an object with so few all targets are prefetched */
@@ -50,6 +51,7 @@ struct flow {
     bool any_unsettled;
     uint64_t visits;
     struct hx_big set_mem, queue_mem, unsettled_mem, cut_mem;
+    struct widening *widening; /* only where edges that were set aside are followed, too */
 
     struct hx_set_unions unions; /* of sets of objects, then of components */
 
@@ -65,9 +67,11 @@ static inline bool is_cut(const struct flow *flow, hx_obj object)
     return flow->cut && hx_bit(flow->cut, object);
 }
 
-static inline bool flow_follows(const struct flow *flow, hx_edge edge)
+static inline bool flow_follows(const struct flow *flow, const struct hx_graph *graph, hx_eidx e)
 {
-    return flow->follows >> hx_edge_kind_of(edge) & 1;
+    const unsigned every = (1u << (HX_EDGE_ASIDE + 1)) - 1; /* then nobody has to look */
+    return flow->follows == every ||
+           (flow->follows >> hx_edge_kind_over(graph, e, flow->follows) & 1);
 }
 
 static hx_error *pause_at(const struct flow *flow, const char *stage, uint64_t done, uint64_t all)
@@ -83,7 +87,10 @@ typedef void seed_fn(struct flow *flow, hx_obj target, hx_set set);
 static void seed_from_root_edge(struct flow *flow, const struct hx_root_edge *edge,
                                 hx_retainer retainer, seed_fn *seed)
 {
-    if (flow->follows >> edge->kind & 1)
+    unsigned kind = edge->kind;
+    if (kind == HX_EDGE_ASIDE && flow->follows >> HX_EDGE_ASIDE & 1)
+        kind = HX_EVIDENCE_KIND(edge->evidence);
+    if (flow->follows >> kind & 1)
         seed(flow, edge->target, hx_sets_singleton(flow->sets, retainer));
 }
 
@@ -107,7 +114,7 @@ static void seed_from_retainers(struct flow *flow, seed_fn *seed)
         if (!hx_bit(flow->cut, i))
             continue;
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++)
-            if (flow_follows(flow, graph->edge[e]))
+            if (flow_follows(flow, graph, e))
                 seed(flow, hx_edge_target(graph->edge[e]),
                      hx_sets_singleton(flow->sets, flow->rule->of_object[i]));
     }
@@ -180,7 +187,7 @@ static hx_error *close_unsettled(struct flow *flow)
         if (is_cut(flow, object))
             continue;
         for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++)
-            if (flow_follows(flow, graph->edge[e]))
+            if (flow_follows(flow, graph, e))
                 widen_retainer_set(flow, hx_edge_target(graph->edge[e]));
     }
     return NULL;
@@ -245,7 +252,7 @@ static void find_contributions(void *context, unsigned i)
             if (hx_bit(flow->unsettled, coming))
                 __builtin_prefetch(
                     &flow->components.number[hx_subgraph_index(&flow->subgraph, coming)]);
-            if (hx_bit(flow->unsettled, target) && flow_follows(flow, graph->edge[e]))
+            if (hx_bit(flow->unsettled, target) && flow_follows(flow, graph, e))
                 note_contribution(&pass->contributor[i], component_of(flow, target), flow->set[k]);
         }
     }
@@ -335,7 +342,7 @@ static hx_error *spread_retainer_sets(struct flow *flow)
             continue;
         for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
             hx_obj to = components->number[hx_edge_target(graph->edge[e])];
-            if (flow_follows(flow, graph->edge[e]) && to != HX_NO_OBJ && to != from)
+            if (flow_follows(flow, graph, e) && to != HX_NO_OBJ && to != from)
                 hx_set_union_add(&flow->unions, &flow->component_set[to], set);
         }
     }
@@ -429,6 +436,17 @@ static hx_error *run_retainer_flow(struct flow *flow, struct hx_retention *ret)
     return NULL;
 }
 
+static void deinit_flow(struct flow *flow)
+{
+    struct hx_big *const mem[] = {&flow->set_mem, &flow->queue_mem, &flow->unsettled_mem,
+                                  &flow->cut_mem, &flow->component_set_mem};
+    for (size_t i = 0; i < sizeof mem / sizeof *mem; i++)
+        hx_big_free(mem[i]);
+    hx_components_deinit(&flow->components);
+    hx_subgraph_deinit(&flow->subgraph);
+    hx_set_unions_deinit(&flow->unions);
+}
+
 hx_error *hx_retain(const struct hx_snapshot *snapshot, const struct hx_retain_rule *rule,
                     hx_sets *sets, const struct hx_progress *progress, struct hx_retention *ret)
 {
@@ -438,13 +456,7 @@ hx_error *hx_retain(const struct hx_snapshot *snapshot, const struct hx_retain_r
                         .progress = progress,
                         .sets = sets};
     hx_error *err = run_retainer_flow(&flow, ret);
-    struct hx_big *const mem[] = {&flow.set_mem, &flow.queue_mem, &flow.unsettled_mem,
-                                  &flow.cut_mem, &flow.component_set_mem};
-    for (size_t i = 0; i < sizeof mem / sizeof *mem; i++)
-        hx_big_free(mem[i]);
-    hx_components_deinit(&flow.components);
-    hx_subgraph_deinit(&flow.subgraph);
-    hx_set_unions_deinit(&flow.unions);
+    deinit_flow(&flow);
     return err;
 }
 
@@ -452,4 +464,169 @@ void hx_retention_deinit(struct hx_retention *retention)
 {
     hx_big_free(&retention->set_mem);
     *retention = (struct hx_retention){0};
+}
+
+/* --- what edges that were set aside change -------------------------------------------- */
+
+/* Sets only grow by them. So what is found without them is where it begins: a set that grows grows
+ * on along all edges, breadth first, until none does. Mostly few sets meet, each object grows once
+ * or twice, and most not at all. Where that does not end soon, all that is then to be looked at,
+ * and what lies behind, is condensed as what is unsettled is. */
+
+enum { UNIONS = 1 << 12, WIDEN_VISITS = 2, WIDEN_MERGED = 1 << 26 };
+
+struct widening {
+    struct widened {
+        hx_set now, set, both; /* neither of the two is the empty one */
+    } last[UNIONS];
+    uint64_t visits, merged; /* edges, and elements of sets, that there is time for */
+    uint64_t elements;       /* of new sets, that there is room for */
+    size_t waiting;          /* in the queue, whose end is followed by its beginning */
+};
+
+static hx_set unite_once(struct flow *flow, hx_set now, hx_set set)
+{
+    struct widening *widening = flow->widening;
+    struct widened *last = &widening->last[(now * UINT32_C(0x9e3779b1) ^ set) % UNIONS];
+    if (last->now == now && last->set == set)
+        return last->both;
+    const hx_retainer *element;
+    hx_set count = hx_sets_count(flow->sets), both = hx_sets_union(flow->sets, now, set);
+    uint64_t n = hx_sets_elements(flow->sets, both, &element);
+    *last = (struct widened){now, set, both};
+    widening->merged -= n < widening->merged ? n : widening->merged;
+    if (both >= count)
+        widening->elements -= n < widening->elements ? n : widening->elements;
+    return both;
+}
+
+static bool has_time(const struct widening *widening)
+{
+    return widening->visits && widening->merged && widening->elements;
+}
+
+/* What waits in the queue is unsettled. When there is no time left that is all that is known. */
+static void widen_set(struct flow *flow, hx_obj object, hx_set set)
+{
+    hx_set now = flow->set[object];
+    if (now == set || now == HX_SET_MANY || set == HX_SET_NONE)
+        return;
+    if (now == HX_SET_NONE)
+        flow->set[object] = set;
+    else if (has_time(flow->widening) && (flow->set[object] = unite_once(flow, now, set)) == now)
+        return;
+    if (!hx_bit_add(flow->unsettled, object))
+        return;
+    flow->queue[flow->tail++] = object;
+    flow->tail = flow->tail < flow->graph->n ? flow->tail : 0;
+    flow->widening->waiting++;
+}
+
+static hx_error *widen_over_aside(struct flow *flow)
+{
+    const struct hx_graph *graph = flow->graph;
+    seed_from_roots(flow, widen_set);
+    seed_from_retainers(flow, widen_set);
+    for (hx_obj i = 0; i < graph->n; i++) {
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++)
+            if (hx_edge_kind_of(graph->edge[e]) == HX_EDGE_ASIDE && !is_cut(flow, i) &&
+                flow_follows(flow, graph, e))
+                widen_set(flow, hx_edge_target(graph->edge[e]), flow->set[i]);
+        if ((i & CHECK_MASK) == CHECK_MASK)
+            HX_TRY(pause_at(flow, "retainer sets", i, graph->n));
+    }
+    return NULL;
+}
+
+static inline hx_obj waiting_object(const struct flow *flow, size_t ahead)
+{
+    size_t at = flow->head + ahead;
+    return flow->queue[at < flow->graph->n ? at : at - flow->graph->n];
+}
+
+HX_PREFETCHES void prefetch_waiting(const struct flow *flow)
+{
+    const struct hx_graph *graph = flow->graph;
+    size_t waiting = flow->widening->waiting;
+    if (waiting > AHEAD_RANGE)
+        __builtin_prefetch(&graph->fwd[waiting_object(flow, AHEAD_RANGE)]);
+    if (waiting > AHEAD_EDGES)
+        __builtin_prefetch(&graph->edge[graph->fwd[waiting_object(flow, AHEAD_EDGES)]]);
+    if (waiting <= AHEAD_TARGETS)
+        return;
+    hx_obj object = waiting_object(flow, AHEAD_TARGETS);
+    hx_eidx from = graph->fwd[object], to = graph->fwd[(size_t)object + 1];
+    for (hx_eidx e = from; e < to && e < from + FEW_EDGES; e++)
+        __builtin_prefetch(&flow->set[hx_edge_target(graph->edge[e])], 1);
+}
+
+static hx_error *widen_waiting(struct flow *flow)
+{
+    const struct hx_graph *graph = flow->graph;
+    struct widening *widening = flow->widening;
+    for (uint64_t done = 1; widening->waiting && has_time(widening); done++) {
+        hx_obj object = waiting_object(flow, 0);
+        prefetch_waiting(flow);
+        flow->head = flow->head + 1 < graph->n ? flow->head + 1 : 0;
+        widening->waiting--;
+        hx_bit_clear(flow->unsettled, object);
+        hx_eidx e = graph->fwd[object], end = is_cut(flow, object) ? e : graph->fwd[object + 1];
+        widening->visits -= end - e < widening->visits ? end - e : widening->visits;
+        for (; e < end; e++)
+            if (flow_follows(flow, graph, e))
+                widen_set(flow, hx_edge_target(graph->edge[e]), flow->set[object]);
+        if ((done & CHECK_MASK) == 0)
+            HX_TRY(pause_at(flow, "retainer sets", done, graph->n));
+    }
+    return NULL;
+}
+
+static hx_error *run_widening(struct flow *flow, const struct hx_retention *retention)
+{
+    const hx_obj n = flow->graph->n;
+    choose_edges(flow);
+    flow->follows |= 1u << HX_EDGE_ASIDE;
+    HX_TRY(cut_retainers(flow));
+    HX_TRY(reserve_flow(flow));
+    hx_set_unions_init(&flow->unions, flow->sets);
+    if (n)
+        memcpy(flow->set, retention->set, n * sizeof *flow->set);
+    HX_TRY(widen_over_aside(flow));
+    HX_TRY(widen_waiting(flow));
+    if (flow->widening->waiting) {
+        HX_TRY(close_unsettled(flow));
+        HX_TRY(retain_unsettled(flow));
+    }
+    HX_NEED(!flow->unions.failed);
+    return hx_sets_error(flow->sets);
+}
+
+static hx_error *find_doubt(struct flow *flow, const hx_sets *sets,
+                            const struct hx_retention *retention, size_t elements, uint64_t *ret)
+{
+    flow->widening = calloc(1, sizeof *flow->widening);
+    HX_NEED(flow->widening);
+    flow->widening->visits = WIDEN_VISITS * flow->graph->n_edges + 1;
+    flow->widening->merged = WIDEN_MERGED;
+    flow->widening->elements = elements / 2 + 1;
+    HX_TRY(hx_sets_copy(sets, elements, &flow->sets));
+    HX_TRY(run_widening(flow, retention));
+    uint64_t bytes = 0;
+    for (hx_obj i = 0; i < flow->graph->n; i++)
+        bytes += flow->set[i] != retention->set[i] ? flow->graph->size[i] : 0;
+    *ret = bytes;
+    return NULL;
+}
+
+hx_error *hx_retain_doubt(const struct hx_snapshot *snapshot, const struct hx_retain_rule *rule,
+                          const hx_sets *sets, const struct hx_retention *retention,
+                          size_t elements, const struct hx_progress *progress, uint64_t *ret)
+{
+    struct flow flow = {
+        .snapshot = snapshot, .graph = &snapshot->graph, .rule = rule, .progress = progress};
+    hx_error *err = find_doubt(&flow, sets, retention, elements, ret);
+    hx_sets_destroy(flow.sets);
+    free(flow.widening);
+    deinit_flow(&flow);
+    return err;
 }

@@ -46,6 +46,13 @@ struct hx_retention {
  * already. Takes 4 bytes an object for the result and 28 until it returns. */
 hx_error *hx_retain(const struct hx_snapshot *snapshot, const struct hx_retain_rule *rule,
                     hx_sets *sets, const struct hx_progress *progress, struct hx_retention *ret);
+/* The bytes of those objects that have another set once edges that were set aside (HX_EDGE_ASIDE)
+ * are followed, too, as what their evidence says. `retention` is what hx_retain() found without
+ * them, by the same rule, in `sets`; there may be so many more elements of sets. Only reads.
+ * Linear; takes 8 bytes an object, and 28 where sets meet again and again. */
+hx_error *hx_retain_doubt(const struct hx_snapshot *snapshot, const struct hx_retain_rule *rule,
+                          const hx_sets *sets, const struct hx_retention *retention,
+                          size_t elements, const struct hx_progress *progress, uint64_t *ret);
 void hx_retention_deinit(struct hx_retention *retention);
 
 #endif

@@ -61,6 +61,24 @@ static uint64_t retainer_hash(hx_retainer retainer)
     return x ^ x >> 31;
 }
 
+static hx_error *init_sets(hx_sets *sets)
+{
+    sets->bucket = calloc(sets->buckets, sizeof *sets->bucket);
+    sets->memo = calloc(MEMO_SLOTS, sizeof *sets->memo);
+    sets->list_memo = calloc(LIST_SLOTS, sizeof *sets->list_memo);
+    HX_NEED(sets->bucket && sets->memo && sets->list_memo);
+    return NULL;
+}
+
+static hx_error *created(hx_sets *sets, hx_error *err, hx_sets **ret)
+{
+    if (err)
+        hx_sets_destroy(sets);
+    else
+        *ret = sets;
+    return err;
+}
+
 hx_error *hx_sets_create(unsigned max_elements, hx_sets **ret)
 {
     hx_sets *sets = calloc(1, sizeof *sets);
@@ -70,17 +88,35 @@ hx_error *hx_sets_create(unsigned max_elements, hx_sets **ret)
     sets->room = HX_SETS_ROOM;
     sets->budget = sets->automatic ? HX_SETS_BUDGET / 4 : HX_SETS_BUDGET;
     sets->buckets = 1024;
-    sets->bucket = calloc(sets->buckets, sizeof *sets->bucket);
-    sets->memo = calloc(MEMO_SLOTS, sizeof *sets->memo);
-    sets->list_memo = calloc(LIST_SLOTS, sizeof *sets->list_memo);
-    if (!sets->bucket || !sets->memo || !sets->list_memo ||
-        !hx_vec_push(&sets->record, (struct record){0}) ||
-        !hx_vec_push(&sets->record, (struct record){0})) {
-        hx_sets_destroy(sets);
-        return hx_error_nomem();
-    }
-    *ret = sets;
+    hx_error *err = init_sets(sets);
+    if (!err && (!hx_vec_push(&sets->record, (struct record){0}) ||
+                 !hx_vec_push(&sets->record, (struct record){0})))
+        err = hx_error_nomem();
+    return created(sets, err, ret);
+}
+
+static hx_error *copy_sets(const hx_sets *sets, hx_sets *copy)
+{
+    HX_TRY(init_sets(copy));
+    HX_NEED(hx_vec_reserve(&copy->record, sets->record.n) &&
+            hx_vec_reserve(&copy->element, sets->element.n + 1));
+    memcpy(copy->bucket, sets->bucket, sets->buckets * sizeof *sets->bucket);
+    memcpy(copy->record.v, sets->record.v, sets->record.n * sizeof *sets->record.v);
+    if (sets->element.n)
+        memcpy(copy->element.v, sets->element.v, sets->element.n * sizeof *sets->element.v);
+    copy->record.n = sets->record.n;
+    copy->element.n = sets->element.n;
     return NULL;
+}
+
+hx_error *hx_sets_copy(const hx_sets *sets, size_t elements, hx_sets **ret)
+{
+    hx_sets *copy = calloc(1, sizeof *copy);
+    HX_NEED(copy);
+    copy->max_elements = sets->max_elements;
+    copy->budget = sets->element.n + elements;
+    copy->buckets = sets->buckets;
+    return created(copy, copy_sets(sets, copy), ret);
 }
 
 void hx_sets_destroy(hx_sets *sets)

@@ -35,6 +35,9 @@ typedef struct hx_sets hx_sets;
 /* max_elements: a set with more is MANY; 0: no limit; HX_SETS_AUTO: the largest limit with which
  * all sets that count have room. */
 hx_error *hx_sets_create(unsigned max_elements, hx_sets **ret);
+/* Another store of the same sets, with the same numbers and the limit by now, which has room for so
+ * many elements more. */
+hx_error *hx_sets_copy(const hx_sets *sets, size_t elements, hx_sets **ret);
 void hx_sets_destroy(hx_sets *sets);
 
 /* The results of these are HX_SET_NONE only when memory ran out (or, for the union, when
