@@ -1,10 +1,7 @@
 /* parallel.c - starting and joining the threads of one piece of work. */
 #include "base/parallel.h"
 
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdbool.h>
 
 #define THREADS_DEFAULT_MAX 16
 
@@ -64,4 +61,29 @@ void hx_parallel(unsigned n, void (*work)(void *context, unsigned i), void *cont
         else
             work(context, i);
     }
+}
+
+static void *aside_main(void *arg)
+{
+    const struct hx_aside *aside = arg;
+    aside->work(aside->context);
+    return NULL;
+}
+
+void hx_aside_begin(void (*work)(void *context), void *context, struct hx_aside *ret)
+{
+    sigset_t blocked, before;
+    *ret = (struct hx_aside){.work = work, .context = context};
+    hx_thread_signals(&blocked);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    ret->started = pthread_create(&ret->thread, NULL, aside_main, ret) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void hx_aside_end(struct hx_aside *aside)
+{
+    if (aside->started)
+        pthread_join(aside->thread, NULL);
+    else
+        aside->work(aside->context);
 }

@@ -6,7 +6,9 @@
 #ifndef HX_BASE_PARALLEL_H
 #define HX_BASE_PARALLEL_H
 
+#include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 
 #define HX_THREADS_MAX 64
 
@@ -23,5 +25,18 @@ unsigned hx_threads(unsigned asked);
  * a thread cannot be made its call runs on the caller's thread after work 0: so no
  * worker may wait for another one to begin. */
 void hx_parallel(unsigned n, void (*work)(void *context, unsigned i), void *context);
+
+/* Work beside the caller's. */
+struct hx_aside {
+    void (*work)(void *context);
+    void *context;
+    pthread_t thread;
+    bool started;
+};
+
+/* Begins it on a thread of its own, with signals blocked as above. */
+void hx_aside_begin(void (*work)(void *context), void *context, struct hx_aside *ret);
+/* Returns when it is done; where no thread could be made, it is done now. */
+void hx_aside_end(struct hx_aside *aside);
 
 #endif

@@ -606,7 +606,7 @@ static hx_error *analyse_holders(struct hx_writer *w, const struct hx_analysis *
         return choose_by_rounds(w, analysis);
     HX_TRY(hx_analyse_holdings(w, analysis));
     hx_edges_choose(w->snapshot, &analysis->hold, analysis->threads);
-    return hx_trees_holders(w);
+    return NULL;
 }
 
 hx_error *hx_analysed_hold(sqlite3 *db, const char *what, int64_t number,
@@ -647,21 +647,38 @@ static hx_error *keep_rule(struct hx_writer *w, const struct hx_analysis *analys
     return write_census(w, analysis, &none);
 }
 
-static hx_error *analyse_parts(struct hx_writer *w, const struct hx_analysis *analysis, bool rounds,
-                               unsigned parts)
+/* What needs no other edges, while dominators are found beside it. */
+static hx_error *analyse_beside(struct hx_writer *w, const struct hx_analysis *analysis,
+                                bool rounds, unsigned parts, struct hx_dominators_aside *aside)
 {
-    unsigned retainers = parts & HX_ANALYSE_RETAINERS, bins = parts & HX_ANALYSE_BINS;
+    unsigned retainers = parts & HX_ANALYSE_RETAINERS;
     const unsigned retained = parts & OF_DOMINATORS;
-    HX_TRY(analyse_holders(w, analysis, rounds, parts));
+    if (retained && parts & ~OF_DOMINATORS)
+        HX_TRY(hx_dominators_begin(w, analysis, parts, aside));
+    if (rounds && parts & HX_ANALYSE_HOLDERS)
+        HX_TRY(hx_trees_holders(w));
     if (retainers)
         HX_TRY(left_out(w, analyse_retainers(w, analysis), &retainers));
     if (w->holding && (!retainers || analysis->scheme != &hx_scheme_root))
         HX_TRY(hx_holdings_alone_apart(w, analysis));
     if (retained)
-        HX_TRY(hx_analyse_retained(w, analysis, retained));
+        HX_TRY(hx_analyse_retained(w, analysis, retained, aside));
+    w->parts |= retainers | retained | (parts & HX_ANALYSE_HOLDERS);
+    return NULL;
+}
+
+static hx_error *analyse_parts(struct hx_writer *w, const struct hx_analysis *analysis, bool rounds,
+                               unsigned parts)
+{
+    struct hx_dominators_aside aside = {.begun = false};
+    unsigned bins = parts & HX_ANALYSE_BINS;
+    HX_TRY(analyse_holders(w, analysis, rounds, parts));
+    hx_error *err = analyse_beside(w, analysis, rounds, parts, &aside);
+    hx_dominators_end(&aside);
+    HX_TRY(err);
     if (bins) /* last: they may choose other edges */
         HX_TRY(left_out(w, analyse_bins_by_rounds(w, analysis, rounds), &bins));
-    w->parts |= retainers | bins | retained | (parts & HX_ANALYSE_HOLDERS);
+    w->parts |= bins;
     return NULL;
 }
 

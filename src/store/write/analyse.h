@@ -6,7 +6,9 @@
 #ifndef HX_STORE_WRITE_ANALYSE_H
 #define HX_STORE_WRITE_ANALYSE_H
 
+#include "base/parallel.h"
 #include "store/write/writer.h"
+#include "traverse/dominate/dominators.h"
 #include "traverse/key_sums.h"
 
 /* Has the snapshot what an analysis needs: a heap, edges, states? */
@@ -55,9 +57,27 @@ hx_error *hx_analyse_pages(struct hx_writer *w, const struct hx_key_sums *census
                            int64_t (*number)(const void *context, uint32_t key),
                            const void *context);
 
-/* retained.c: of HX_ANALYSE_RETAINED, _SURE and _TYPES those that `parts` has. */
+/* retained.c: dominators that are found while other parts are; zeroed: they are not. */
+struct hx_dominators_aside {
+    struct hx_aside aside;
+    const struct hx_snapshot *snapshot;
+    const uint32_t *of_root; /* who the roots are; NULL: what each alone keeps is not wanted */
+    struct hx_progress progress;
+    bool begun;
+    hx_error *err;
+    struct hx_dominators dominators;
+    struct hx_big alone; /* alone.h, of the scheme root */
+};
+
+/* Begins it where there are threads for it: from then on the edges stay as they are until the next
+ * two are called. */
+hx_error *hx_dominators_begin(struct hx_writer *w, const struct hx_analysis *analysis,
+                              unsigned parts, struct hx_dominators_aside *ret);
+/* Of HX_ANALYSE_RETAINED, _SURE and _TYPES those that `parts` has. Takes what was begun. */
 hx_error *hx_analyse_retained(struct hx_writer *w, const struct hx_analysis *analysis,
-                              unsigned parts);
+                              unsigned parts, struct hx_dominators_aside *aside);
+/* Ends it in any case. */
+void hx_dominators_end(struct hx_dominators_aside *aside);
 /* Types without what they retain. */
 hx_error *hx_analyse_types(struct hx_writer *w);
 

@@ -12,7 +12,7 @@
 #include "store/db.h"
 #include "store/write/trees.h"
 #include "store/write/write_recording.h"
-#include "traverse/dominate/dominators.h"
+#include "traverse/dominate/alone.h"
 #include "traverse/dominate/groups.h"
 #include "traverse/dominate/sure.h"
 
@@ -23,7 +23,8 @@
 #define TYPE_WORK UINT64_C(400000000) /* objects and edges to pass for the sizes of types */
 #define TYPE_PASS 64                  /* types of one pass (groups.h) */
 #define TWO_FIT   ((hx_obj)50000)     /* up to so many objects two threads' memory is nothing */
-#define SURE_PART 4 /* differences are worth it, and fit, up to a fourth (sure.h) */
+#define FEW       32768 /* objects: below this a second thread costs more than it brings */
+#define SURE_PART 4     /* differences are worth it, and fit, up to a fourth (sure.h) */
 
 /* One of the largest. */
 struct top {
@@ -35,6 +36,7 @@ struct top {
 struct retained {
     struct hx_writer *w;
     const struct hx_analysis *analysis;
+    struct hx_dominators_aside *aside;
     unsigned threads, parts;
     struct hx_dominators dominators;
     struct hx_sure sure; /* differences to them */
@@ -414,6 +416,49 @@ static hx_error *measure_sites(struct retained *r)
 
 /* --- all of it --------------------------------------------------------------------- */
 
+static void find_aside(void *context)
+{
+    struct hx_dominators_aside *aside = context;
+    const struct hx_progress *progress = &aside->progress;
+    struct hx_dominators *dominators = &aside->dominators;
+    uint64_t begun = hx_timing_begin();
+    aside->err = hx_dominators_find(aside->snapshot, HX_OVER_FOLLOWED, progress, dominators);
+    hx_timing_end(begun, "dominators", aside->snapshot->graph.n);
+    begun = hx_timing_begin();
+    if (aside->of_root && !aside->err)
+        aside->err = hx_alone_find(aside->snapshot, aside->of_root, dominators->follows, progress,
+                                   &aside->alone);
+    hx_timing_end(begun, "alone", aside->snapshot->graph.n);
+}
+
+hx_error *hx_dominators_begin(struct hx_writer *w, const struct hx_analysis *analysis,
+                              unsigned parts, struct hx_dominators_aside *ret)
+{
+    if (hx_threads(analysis->threads) == 1 || w->graph->n < FEW)
+        return NULL;
+    if (parts & HX_ANALYSE_RETAINED) {
+        HX_TRY(hx_analyse_roots(w, analysis));
+        ret->of_root = w->roots.rule.of_root;
+    }
+    ret->snapshot = w->snapshot;
+    if (w->progress)
+        ret->progress = *w->progress;
+    ret->progress.report = NULL; /* the other work tells where it is */
+    ret->begun = true;
+    hx_aside_begin(find_aside, ret, &ret->aside);
+    return NULL;
+}
+
+void hx_dominators_end(struct hx_dominators_aside *aside)
+{
+    if (aside->begun)
+        hx_aside_end(&aside->aside);
+    aside->begun = false;
+    hx_error_free(hx_steal(aside->err));
+    hx_dominators_deinit(&aside->dominators);
+    hx_big_free(&aside->alone);
+}
+
 static hx_error *find_dominators(struct retained *r, enum hx_dominators_over over)
 {
     struct hx_writer *w = r->w;
@@ -421,6 +466,21 @@ static hx_error *find_dominators(struct retained *r, enum hx_dominators_over ove
     HX_TRY(hx_writer_leave(w));
     HX_TRY(hx_writer_enter(w, hx_dominators_find(w->snapshot, over, w->progress, &r->dominators)));
     hx_timing_end(begun, "dominators", w->graph->n);
+    return NULL;
+}
+
+/* What was begun, or what is found now. */
+static hx_error *take_dominators(struct retained *r)
+{
+    struct hx_dominators_aside *aside = r->aside;
+    if (!aside->begun)
+        return find_dominators(r, HX_OVER_FOLLOWED);
+    HX_TRY(hx_writer_leave(r->w));
+    hx_aside_end(&aside->aside);
+    aside->begun = false;
+    HX_TRY(hx_writer_enter(r->w, hx_steal(aside->err)));
+    r->dominators = aside->dominators;
+    aside->dominators = (struct hx_dominators){0};
     return NULL;
 }
 
@@ -467,12 +527,12 @@ static hx_error *find_types(struct retained *r)
 static hx_error *run_retained(struct retained *r)
 {
     struct hx_writer *w = r->w;
-    HX_TRY(find_dominators(r, HX_OVER_FOLLOWED));
+    HX_TRY(take_dominators(r));
     if (r->parts & (HX_ANALYSE_RETAINED | HX_ANALYSE_SURE))
         HX_TRY(write_columns(r)); /* sure ones are told as differences */
     if (r->parts & HX_ANALYSE_RETAINED) {
         HX_TRY(write_roots(r));
-        HX_TRY(hx_trees_dominators(w, r->analysis, &r->dominators));
+        HX_TRY(hx_trees_dominators(w, r->analysis, &r->dominators, &r->aside->alone));
     }
     HX_TRY(find_top(r));
     if (r->parts & HX_ANALYSE_SURE)
@@ -498,10 +558,10 @@ static void deinit(struct retained *r)
 }
 
 hx_error *hx_analyse_retained(struct hx_writer *w, const struct hx_analysis *analysis,
-                              unsigned parts)
+                              unsigned parts, struct hx_dominators_aside *aside)
 {
     struct retained r = {
-        .w = w, .analysis = analysis, .threads = analysis->threads, .parts = parts};
+        .w = w, .analysis = analysis, .aside = aside, .threads = analysis->threads, .parts = parts};
     hx_error *err = run_retained(&r);
     deinit(&r);
     return err;

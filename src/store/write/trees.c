@@ -149,6 +149,18 @@ static uint32_t dominators_top(const void *context, hx_obj object)
     return tree->top[object] < tree->several ? tree->top[object] : tree->several;
 }
 
+static hx_error *find_alone(struct tree *tree)
+{
+    struct hx_writer *w = tree->w;
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(hx_writer_leave(w));
+    HX_TRY(
+        hx_writer_enter(w, hx_alone_find(w->snapshot, w->roots.rule.of_root,
+                                         tree->dominators->follows, w->progress, &tree->top_mem)));
+    hx_timing_end(begun, "alone", w->graph->n);
+    return NULL;
+}
+
 static hx_error *merge_dominators(struct tree *tree, const struct hx_analysis *analysis)
 {
     struct hx_writer *w = tree->w;
@@ -160,20 +172,17 @@ static hx_error *merge_dominators(struct tree *tree, const struct hx_analysis *a
     tree->unreachable = tree->several + 1;
     HX_TRY(add_label(tree, "(several)"));
     HX_TRY(add_label(tree, "(unreachable)"));
-    uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_writer_leave(w));
-    HX_TRY(
-        hx_writer_enter(w, hx_alone_find(w->snapshot, w->roots.rule.of_root,
-                                         tree->dominators->follows, w->progress, &tree->top_mem)));
-    hx_timing_end(begun, "alone", w->graph->n);
+    if (!tree->top_mem.base)
+        HX_TRY(find_alone(tree));
     tree->top = tree->top_mem.base;
     return merge(tree, tree->dominators->parent, tree->dominators->order, dominators_top);
 }
 
 hx_error *hx_trees_dominators(struct hx_writer *w, const struct hx_analysis *analysis,
-                              const struct hx_dominators *dominators)
+                              const struct hx_dominators *dominators, struct hx_big *alone)
 {
-    struct tree tree = {.w = w, .kind = "dominator", .dominators = dominators};
+    struct tree tree = {.w = w, .kind = "dominator", .dominators = dominators, .top_mem = *alone};
+    *alone = (struct hx_big){0};
     hx_error *err = merge_dominators(&tree, analysis);
     deinit_tree(&tree);
     return err;
