@@ -5,7 +5,9 @@
 
 Run by scripts/bench. Every figure is the best of `rounds`; the pause is also what the
 target saw itself (the longest gap of a thread that wakes every 200 us). Yardsticks of the
-same run: a plain sequential read of as much memory as the target has, and gdb's gcore.
+same run: a plain sequential read of as much memory as the target has, the floor (floor.c: read,
+walk, index and mark, as plainly as can be, on one thread), and gdb's gcore. `committed` is a snapshot
+whose analysis is left to later, `total` one with all of it.
 """
 import argparse
 import fcntl
@@ -87,12 +89,20 @@ class Peak(threading.Thread):
         return self.peak
 
 
-def snap(forest, store, threads, measure_memory):
+def floor(forest):
+    """Seconds of {read, walk, index, mark, all}."""
+    said = subprocess.run([os.path.join(live.BUILD, "test/bench/floor"), str(forest.pid)],
+                          capture_output=True, text=True, check=True).stdout
+    return {stage: float(seconds) for stage, seconds in map(str.split, said.splitlines())}
+
+
+def snap(forest, store, threads, measure_memory, when="now"):
     """One snapshot: {stage: (seconds, count)}, and the pause twice, and the memory."""
     forest.gap()
     begin = time.monotonic()
     process = subprocess.Popen(
-        [live.HEAPX, "snap", str(forest.pid), "-o", store, "--threads", str(threads)],
+        [live.HEAPX, "snap", str(forest.pid), "-o", store, "--threads", str(threads),
+         "--analyse", when],
         env=dict(os.environ, HEAPX_TIMING="1"), stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE, text=True,
         preexec_fn=live.end_with_parent)
@@ -186,23 +196,32 @@ def main():
               f"rss {forest.rss / 2**20:,.0f} MiB; load {os.getloadavg()[0]:.1f}\n")
         read = float(subprocess.run([forest.process.args[0], "--read", str(forest.rss)],
                                     capture_output=True, text=True, check=True).stdout)
-        print(f"{'stage':<18}{'threads':>8}{'seconds':>10}{'M/s':>9}{'x read':>8}")
-        print(f"{'sequential read':<18}{1:>8}{read:>10.3f}{'':>9}{1:>8.1f}")
+        plain = min((floor(forest) for _ in range(args.rounds)), key=lambda found: found["all"])
+        out["floor"] = plain
+        print(f"{'stage':<18}{'threads':>8}{'seconds':>10}{'M/s':>9}{'x floor':>9}")
+        print(f"{'sequential read':<18}{1:>8}{read:>10.3f}{'':>9}{read / plain['all']:>9.2f}")
+        for stage in "read", "walk", "index", "mark", "all":
+            print(f"{'floor: ' + stage:<18}{1:>8}{plain[stage]:>10.3f}{'':>9}"
+                  f"{plain[stage] / plain['all']:>9.2f}")
         for threads in (1, 2):
             runs = []
             for n in range(args.rounds):
                 store = f"{folder}/{threads}.{n}.db"
                 runs.append(snap(forest, store, threads, n == args.rounds - 1))
+                later = snap(forest, f"{folder}/later.db", threads, False, "later")
+                os.unlink(f"{folder}/later.db")
+                runs[-1]["committed"] = later["total"]
                 if n < args.rounds - 1:
                     os.unlink(store)
             row = runs[-1]["row"]
             for stage, (seconds, count) in stages(runs).items():
                 rate = f"{count / seconds / 1e6:.2f}" if count else ""
-                print(f"{stage:<18}{threads:>8}{seconds:>10.3f}{rate:>9}{seconds / read:>8.1f}")
+                print(f"{stage:<18}{threads:>8}{seconds:>10.3f}{rate:>9}"
+                      f"{seconds / plain['all']:>9.2f}")
                 out[f"{stage}_{threads}"] = seconds
             for key in ("pause", "gap"):
                 seconds = best(runs, key)
-                print(f"{key:<18}{threads:>8}{seconds:>10.3f}{'':>9}{seconds / read:>8.1f}")
+                print(f"{key:<18}{threads:>8}{seconds:>10.3f}{'':>9}{seconds / plain['all']:>9.2f}")
                 out[f"{key}_{threads}"] = seconds
             peak = best(runs, "peak")
             out[f"peak_{threads}"] = peak / forest.rss

@@ -23,7 +23,6 @@
 #define TYPE_WORK UINT64_C(400000000) /* objects and edges to pass for the sizes of types */
 #define TYPE_PASS 64                  /* types of one pass (groups.h) */
 #define TWO_FIT   ((hx_obj)50000)     /* up to so many objects two threads' memory is nothing */
-#define FEW       32768 /* objects: below this a second thread costs more than it brings */
 #define SURE_PART 4     /* differences are worth it, and fit, up to a fourth (sure.h) */
 
 /* One of the largest. */
@@ -434,7 +433,7 @@ static void find_aside(void *context)
 hx_error *hx_dominators_begin(struct hx_writer *w, const struct hx_analysis *analysis,
                               unsigned parts, struct hx_dominators_aside *ret)
 {
-    if (hx_threads(analysis->threads) == 1 || w->graph->n < FEW)
+    if (hx_threads(analysis->threads) == 1)
         return NULL;
     if (parts & HX_ANALYSE_RETAINED) {
         HX_TRY(hx_analyse_roots(w, analysis));
