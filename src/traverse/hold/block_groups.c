@@ -145,6 +145,8 @@ static hx_error *gather_samples(struct grouping *grouping)
             hx_obj object = grouping->part[p].sample.v[i];
             struct hx_block_group *group = &groups->group[groups->of[object]];
             groups->sample[group->first + group->samples++] = object;
+            group->size = grouping->judge->graph->size[object];
+            groups->largest = group->size > groups->largest ? group->size : groups->largest;
         }
     return NULL;
 }

@@ -9,6 +9,7 @@
 #define HX_SAMPLE 16384 /* members of a group that are counted, about */
 
 struct hx_block_group {
+    uint64_t size; /* of each */
     uint32_t objects;
     uint32_t first, samples; /* in hx_block_groups.sample */
 };
@@ -20,6 +21,7 @@ struct hx_block_groups {
     uint32_t *of; /* for each object */
     struct hx_block_group *group;
     uint32_t n;
+    uint64_t largest; /* size */
     hx_obj *sample;
     struct hx_big of_mem;
 };

@@ -208,8 +208,10 @@ static void each_sample(struct cursor *cursor, uint32_t number, uint32_t step, o
     for (uint32_t i = 0; i < group->samples; i += step) {
         struct words words;
         const hx_obj object = sample[i];
-        if (group->samples - i > AHEAD_RANGE)
+        if (group->samples - i > AHEAD_RANGE) {
             __builtin_prefetch(&fields->graph->fwd[sample[i + AHEAD_RANGE]]);
+            __builtin_prefetch(&fields->graph->addr[sample[i + AHEAD_RANGE]]);
+        }
         if (group->samples - i > AHEAD_EDGES) {
             __builtin_prefetch(&fields->graph->edge[fields->graph->fwd[sample[i + AHEAD_EDGES]]]);
             hx_judge_prefetch(fields->judge, sample[i + AHEAD_EDGES], cursor->span);
@@ -608,7 +610,7 @@ static void count_group(void *context, unsigned worker, uint32_t number)
     const struct hx_block_group *of = &fields->groups->group[number];
     struct tables *tables = (struct tables *)&fields->tables[worker];
     struct cursor cursor = {.fields = fields, .tables = tables};
-    const uint64_t words = fields->graph->size[fields->groups->sample[of->first]] / HX_WORD;
+    const uint64_t words = of->size / HX_WORD;
     if (of->objects < ALIKE || !words)
         return;
     struct group *group = &fields->group[number];
@@ -630,16 +632,12 @@ static void count_group(void *context, unsigned worker, uint32_t number)
     settle_group(tables, group, number, first);
 }
 
-/* May these blocks have been given out for one request? A chunk that is not worth splitting is 16
- * bytes larger. */
-static bool are_near(uint64_t size, uint64_t other)
+/* May blocks of these groups have been given out for one request? A chunk that is not worth
+ * splitting is 16 bytes larger. */
+static bool are_near(const struct fields *fields, uint32_t group, uint32_t other)
 {
-    return size <= other ? other - size <= 16 : size - other <= 16;
-}
-
-static uint64_t size_of_group(const struct fields *fields, uint32_t number)
-{
-    return fields->graph->size[fields->groups->sample[fields->groups->group[number].first]];
+    const uint64_t a = fields->groups->group[group].size, b = fields->groups->group[other].size;
+    return a <= b ? b - a <= 16 : a - b <= 16;
 }
 
 /* Has a field links to blocks of a group that are answered? */
@@ -663,8 +661,7 @@ static void find_lists(struct fields *fields)
             bool is_list = has_links(fields, g, i, g), is_chain = group->own_chains >> i & 1;
             for (size_t k = 0; k < TARGETS; k++) {
                 const uint32_t other = field[i].target[k].group;
-                if (!is_telling_target(&field[i], k) ||
-                    !are_near(size_of_group(fields, g), size_of_group(fields, other)))
+                if (!is_telling_target(&field[i], k) || !are_near(fields, g, other))
                     continue;
                 is_list |= has_links(fields, g, i, other) && has_links(fields, other, i, other);
                 is_chain |= fields->group[other].own_chains >> i & 1;
@@ -733,13 +730,13 @@ static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_ei
 {
     const hx_obj target = hx_edge_target(fields->graph->edge[e]);
     const size_t i = word_of(fields, e);
-    const bool own = target_group(fields, e) == words->number;
+    const uint32_t group = target_group(fields, e);
+    const bool own = group == words->number;
     const bool piece = HX_EVIDENCE_RULE(fields->graph->evidence[e]) == HX_RULE_piece;
     struct field *field = &words->field[i];
     if (words->group->links >> i & 1 && target != object && !piece) {
-        const struct target *to = telling_target(field, target_group(fields, e));
-        if (words->group->lists >> i & 1 &&
-            are_near(fields->graph->size[object], fields->graph->size[target]) &&
+        const struct target *to = telling_target(field, group);
+        if (words->group->lists >> i & 1 && are_near(fields, words->number, group) &&
             points_back(fields->graph, target, object))
             return HX_RULE_link;
         if (to && class && class->is_link &&
@@ -752,7 +749,7 @@ static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_ei
         return class->rule;
     if (words->group->chains >> i & 1 && !piece &&
         (!own || !class || class->is_chain || class->pointer < ALIKE) &&
-        are_near(fields->graph->size[object], fields->graph->size[target]))
+        are_near(fields, words->number, group))
         return HX_RULE_chain;
     return !class && is_slack(words->group, i) && is_idle(field) ? HX_RULE_slack : HX_RULE_NONE;
 }
@@ -821,8 +818,10 @@ static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
     struct cursor cursor = {.fields = context, .last_variant = HX_NO_PAIR};
     struct words words;
     for (hx_obj i = from; i < to; i++) {
+        const struct group *group = &cursor.fields->group[group_of(cursor.fields, i)];
         look_ahead(&cursor, i, to);
-        if (cursor.fields->graph->fwd[i] == cursor.fields->graph->fwd[i + 1])
+        if ((group->n_words && !group->judged) ||
+            cursor.fields->graph->fwd[i] == cursor.fields->graph->fwd[i + 1])
             continue;
         if (!find_pointers(cursor.fields, i, &words)) {
             if (cursor.fields->landings.n)

@@ -8,6 +8,7 @@
  */
 #include "traverse/hold/block_groups.h"
 
+#include "base/bits.h"
 #include "base/index.h"
 
 #define SSO_CAPACITY 15 /* libstdc++: of the buffer within a string */
@@ -22,7 +23,7 @@
 #define DEQUE_WORDS  10
 #define SHAPE_WORDS  10 /* that any of these looks at */
 #define FIELDS       (1 << 16)
-#define FIELD_BYTES  1024 /* words of larger blocks are no fields */
+#define FIELD_BYTES  1024 /* words of larger blocks are no fields: bits of two words */
 #define FEW          16   /* pointers of a field that say nothing of it */
 #define PART         10   /* percent of a field's pointers that are of a shape, or it has another */
 #define MOST         80
@@ -70,15 +71,16 @@ struct place {
     size_t *span;         /* a hint */
 };
 
-static inline bool fits(const struct hx_graph *graph, hx_obj block, uint64_t request)
+/* Most numbers are larger than any block: then it is not looked up. */
+static inline bool fits(const struct hx_judge *judge, hx_obj block, uint64_t request)
 {
-    return hx_block_fits(graph->size[block], request);
+    return request <= judge->groups->largest && hx_block_fits(judge->graph->size[block], request);
 }
 
-/* Where does this word point in the target? */
+/* Where does this word point in the target, whose start word[0] is? */
 static inline uint64_t in_target(const struct place *place, uint64_t value)
 {
-    return value - place->judge->graph->addr[place->target];
+    return value - place->word[0];
 }
 
 static void used_up_to(const struct place *place, uint64_t end)
@@ -141,9 +143,9 @@ static uint64_t offset_of(const struct place *place)
 static bool is_long_string(const struct place *place, uint64_t length, uint64_t capacity,
                            uint64_t request)
 {
-    const struct hx_graph *graph = place->judge->graph;
-    return length <= capacity && capacity > SSO_CAPACITY && fits(graph, place->target, request) &&
-           ends_at(place->judge, graph->addr[place->target], length, place->span);
+    return length <= capacity && capacity > SSO_CAPACITY &&
+           fits(place->judge, place->target, request) &&
+           ends_at(place->judge, place->word[0], length, place->span);
 }
 
 static bool is_string(const struct place *place)
@@ -166,7 +168,7 @@ static bool was_string(const struct place *place)
 {
     const struct hx_graph *graph = place->judge->graph;
     return place->n >= 4 && place->word[1] <= place->word[2] && place->word[2] > SSO_CAPACITY &&
-           fits(graph, place->target, place->word[2] + 1) && leads_to_node(place) &&
+           fits(place->judge, place->target, place->word[2] + 1) && leads_to_node(place) &&
            hx_edge_offset(graph->edge[graph->fwd[place->target]]) < place->word[1];
 }
 
@@ -266,7 +268,7 @@ static bool is_vector(const struct place *place)
     if (place->n < 3 || place->word[1] < place->word[0] || place->word[2] < place->word[1])
         return false;
     uint64_t capacity = in_target(place, place->word[2]);
-    if (capacity < HX_WORD || !fits(place->judge->graph, place->target, capacity))
+    if (capacity < HX_WORD || !fits(place->judge, place->target, capacity))
         return false;
     /* {first, begin, end, capacity} of a deque of libc++ */
     if (place->n > 3 && place->word[3] >= place->word[2] &&
@@ -313,9 +315,8 @@ static void judge_deque_block(const struct hx_judge *judge, uint64_t first, uint
  * blocks are where the map says. */
 static bool is_deque(const struct place *place)
 {
-    const struct hx_graph *graph = place->judge->graph;
-    if (place->n < DEQUE_WORDS || place->word[1] > graph->size[place->target] / HX_WORD ||
-        !fits(graph, place->target, place->word[1] * HX_WORD))
+    if (place->n < DEQUE_WORDS || place->word[1] > place->judge->groups->largest / HX_WORD ||
+        !fits(place->judge, place->target, place->word[1] * HX_WORD))
         return false;
     const uint64_t *first = place->word + 2, *last = place->word + 6;
     uint64_t map_end = place->word[0] + place->word[1] * HX_WORD;
@@ -377,7 +378,7 @@ static bool is_libcxx_deque(const struct place *place, uint64_t *from, uint64_t 
     const struct hx_judge *judge = place->judge;
     const uint64_t *word = place->word;
     if (place->n < 6 || word[1] < word[0] || word[2] <= word[1] || word[3] < word[2] ||
-        (word[1] | word[2]) % HX_WORD || !fits(judge->graph, place->target, word[3] - word[0]) ||
+        (word[1] | word[2]) % HX_WORD || !fits(judge, place->target, word[3] - word[0]) ||
         !word[5] || word[4] > UINT32_MAX || word[5] > UINT32_MAX)
         return false;
     uint64_t blocks = (word[2] - word[1]) / HX_WORD;
@@ -386,7 +387,7 @@ static bool is_libcxx_deque(const struct place *place, uint64_t *from, uint64_t 
         return false;
     for (uint64_t i = 0; i < blocks; i++) {
         hx_obj object = target_of(judge, block[i]);
-        if (object == HX_NO_OBJ || !fits(judge->graph, object, LIBCXX_BLOCK))
+        if (object == HX_NO_OBJ || !fits(judge, object, LIBCXX_BLOCK))
             return false;
     }
     return true;
@@ -438,7 +439,10 @@ struct look {
     struct ends ends;
     struct field *fields;
     uint8_t *seen; /* of each field: what is in it, SEEN_... */
-    struct hx_big fields_mem, seen_mem;
+    /* Of each group, whose blocks are no larger than FIELD_BYTES: bits for its fields with
+     * something seen. */
+    uint64_t (*words)[2];
+    struct hx_big fields_mem, seen_mem, words_mem;
 };
 
 /* What looks like a shape at an edge; what is not at the start of its target has fewer. */
@@ -521,17 +525,15 @@ static void add_one(uint32_t *count)
 static void count_edge(const struct look *look, hx_obj i, hx_eidx e, size_t span[2])
 {
     const struct hx_graph *graph = look->judge->graph;
+    const bool start = hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START;
     struct place place;
     if (!find_place(look, i, e, span, &place))
         return;
-    const unsigned seen = find_shapes(&place, hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START);
+    const unsigned seen = find_shapes(&place, start);
     struct field *field = place.field;
     add_one(&field->pointers);
-    if (hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START && leads_to_node(&place)) {
-        add_one(&field->nodes);
-        if (was_string(&place))
-            add_one(&field->dead);
-    }
+    if (start && was_string(&place))
+        add_one(&field->dead);
     if (!seen)
         return;
     __atomic_fetch_or(&look->seen[field - look->fields], (uint8_t)seen, __ATOMIC_RELAXED);
@@ -552,27 +554,70 @@ static void count_group(void *context, unsigned worker, uint32_t number)
     (void)worker;
     const struct look *look = context;
     const struct hx_graph *graph = look->judge->graph;
-    const struct hx_block_groups *groups = look->judge->groups;
-    const hx_obj *sample = groups->sample + groups->group[number].first;
+    const struct hx_block_group *group = &look->judge->groups->group[number];
+    const hx_obj *sample = look->judge->groups->sample + group->first;
     size_t span[2] = {0, 0};
-    if (graph->size[*sample] > FIELD_BYTES)
-        return;
-    for (uint32_t i = 0; i < groups->group[number].samples; i++)
+    for (uint32_t i = 0; group->size <= FIELD_BYTES && i < group->samples; i++)
         for (hx_eidx e = graph->fwd[sample[i]]; e < graph->fwd[sample[i] + 1]; e++)
             count_edge(look, sample[i], e, span);
+}
+
+/* Nodes of those fields that have dead ones. */
+static void count_nodes(void *context, unsigned worker, uint32_t number)
+{
+    (void)worker;
+    const struct look *look = context;
+    const struct hx_graph *graph = look->judge->graph;
+    const struct hx_block_group *group = &look->judge->groups->group[number];
+    const hx_obj *sample = look->judge->groups->sample + group->first;
+    size_t span[2] = {0, 0};
+    for (uint32_t i = 0; group->size <= FIELD_BYTES && i < group->samples; i++)
+        for (hx_eidx e = graph->fwd[sample[i]]; e < graph->fwd[sample[i] + 1]; e++) {
+            struct field *field =
+                &look->fields[field_number(group->size, hx_edge_offset(graph->edge[e]))];
+            struct place place;
+            if (field->dead >= FEW && hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START &&
+                find_place(look, sample[i], e, span, &place) && leads_to_node(&place))
+                add_one(&field->nodes);
+        }
+}
+
+static void find_words(struct look *look, uint32_t number)
+{
+    const uint64_t size = look->judge->groups->group[number].size;
+    for (uint64_t at = 0; size <= FIELD_BYTES && at < size; at += HX_WORD)
+        if (look->seen[field_number(size, at)])
+            hx_bit_set(look->words[number], at / HX_WORD);
+}
+
+static hx_error *count_fields(struct look *look)
+{
+    bool dead = false;
+    HX_TRY(hx_judge_groups(look->judge, count_group, look));
+    for (size_t i = 0; i < FIELDS; i++)
+        dead |= look->fields[i].dead >= FEW;
+    if (dead)
+        HX_TRY(hx_judge_groups(look->judge, count_nodes, look));
+    HX_TRY(hx_big_array(look->words, look->judge->groups->n));
+    for (uint32_t i = 0; i < look->judge->groups->n; i++)
+        find_words(look, i);
+    return NULL;
 }
 
 static void judge_object(const struct look *look, hx_obj i, size_t span[2])
 {
     const struct hx_graph *graph = look->judge->graph;
-    const bool fields = graph->size[i] <= FIELD_BYTES;
+    const uint32_t number = look->judge->groups->of[i];
+    const uint64_t size = look->judge->groups->group[number].size, *words = look->words[number];
+    if (size <= FIELD_BYTES && !(words[0] | words[1]))
+        return;
     for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
-        hx_edge edge = graph->edge[e];
-        const unsigned seen =
-            fields ? look->seen[field_number(graph->size[i], hx_edge_offset(edge))] : SEEN_ANY;
+        const uint64_t at = hx_edge_offset(graph->edge[e]);
         struct place place;
-        if (seen && find_place(look, i, e, span, &place))
-            judge_place(&place, hx_edge_kind_of(edge) == HX_EDGE_START, seen);
+        if ((size > FIELD_BYTES || hx_bit(words, at / HX_WORD)) &&
+            find_place(look, i, e, span, &place))
+            judge_place(&place, hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START,
+                        size > FIELD_BYTES ? SEEN_ANY : look->seen[field_number(size, at)]);
     }
 }
 
@@ -662,7 +707,7 @@ static hx_error *judge_shapes(struct look *look)
     HX_TRY(hx_big_array(look->ends.of, look->judge->graph->n));
     HX_TRY(hx_big_array(look->fields, FIELDS));
     HX_TRY(hx_big_array(look->seen, FIELDS));
-    HX_TRY(hx_judge_groups(look->judge, count_group, look));
+    HX_TRY(count_fields(look));
     HX_TRY(hx_judge_objects(look->judge, judge_block, look));
     judge_roots(look);
     return hx_judge_objects(look->judge, judge_ends, look);
@@ -672,6 +717,7 @@ hx_error *hx_judge_known_shapes(const struct hx_judge *judge)
 {
     struct look look = {.judge = judge};
     hx_error *err = judge_shapes(&look);
+    hx_big_free(&look.words_mem);
     hx_big_free(&look.seen_mem);
     hx_big_free(&look.fields_mem);
     hx_big_free(&look.ends.of_mem);
