@@ -276,11 +276,14 @@ static void count_group(void *context, unsigned worker, uint32_t number)
 {
     (void)worker;
     const struct look *look = context;
-    const struct hx_block_groups *groups = look->judge->groups;
-    const struct hx_block_group *group = &groups->group[number];
+    const struct hx_block_group *group = &look->judge->groups->group[number];
+    const hx_obj *sample = look->judge->groups->sample + group->first;
+    const uint32_t step = hx_sample_step(group);
     size_t span[2] = {0, 0};
-    for (uint32_t i = 0; i < group->samples; i += hx_sample_step(group))
-        judge_object(look, groups->sample[group->first + i], span);
+    for (uint32_t i = 0; i < group->samples; i += step) {
+        hx_judge_look_ahead(look->judge, sample, i, group->samples, step, span[0]);
+        judge_object(look, sample[i], span);
+    }
 }
 
 static void judge_roots(const struct look *look)

@@ -26,6 +26,10 @@
 #define VARIANTS 4096 /* of a group; members of others are not looked at */
 #define TAGS     16   /* values of a field that tells variants apart */
 #define SAMPLES  64 /* links of a field that are tried: enough to tell whether they are answered */
+#define TOO_MANY (HX_NO_PAIR - 1)
+
+/* What a word says of the variant, but for a tag and for the group that it leads to. */
+enum { ZERO, POINTER, VALUE, LETTERS, FIRST_TAG };
 
 /* Percent. */
 enum {
@@ -41,15 +45,11 @@ enum {
     TELLING = 10   /* pointers of a field to one group: that tells variants apart */
 };
 
-enum kind { ZERO, POINTER, VALUE, LETTERS };
-
-enum { AHEAD_RANGE = 16, AHEAD_EDGES = 8 }; /* objects */
-
 /* Of one word of a group: what tells variants apart. */
 struct field {
-    uint32_t zero, pointer, value, text;
-    uint32_t gone;  /* of the values, pointers to what was freed */
-    uint32_t small; /* of the values, those whose lowest byte is below TAGS */
+    uint32_t all, pointer, value, text; /* the others of `all` are null */
+    uint32_t gone;                      /* of the values, pointers to what was freed */
+    uint32_t small;                     /* of the values, those whose lowest byte is below TAGS */
     struct target {
         uint32_t group, count;
         uint32_t links, answered; /* pointers that were tried; those whose targets point back */
@@ -59,7 +59,7 @@ struct field {
 /* Of a word of a variant: of all members whose other words say the same. */
 struct class
 {
-    uint32_t zero, pointer, value, text;
+    uint32_t all, pointer, value, text;
     uint32_t gone;   /* as in struct field */
     uint32_t target; /* the group that most pointers lead to, by vote */
     int32_t votes;
@@ -76,15 +76,38 @@ struct class
 
 struct group {
     size_t first_field;
-    uint8_t n_words; /* 0: it is not looked at */
-    uint8_t owner;   /* the worker whose tables have its fields and classes */
-    uint8_t gone;    /* percent, of the last words' pointers in the whole group: leftovers */
-    uint32_t variants;
-    uint64_t mixed, tags;        /* bits for words: they tell variants apart, by their value */
-    uint64_t judged;             /* of some class there is something to say */
-    uint64_t links;              /* of some class targets are asked whether they point back */
-    uint64_t lists;              /* links between blocks alike, which are answered */
+    uint8_t n_words;      /* 0: it is not looked at */
+    uint8_t owner;        /* the worker whose tables have its fields and classes */
+    uint8_t gone;         /* percent, of the last words' pointers in the whole group: leftovers */
+    uint64_t mixed, tags; /* bits for words: they tell variants apart, by their value */
+    uint64_t none;        /* what words that are null add to the variant */
+    uint64_t judged;      /* of some class there is something to say */
+    uint64_t links;       /* of some class targets are asked whether they point back */
+    uint64_t lists;       /* links between blocks alike, which are answered */
     uint64_t own_chains, chains; /* links to the next one alike; of a kin, too */
+};
+
+/* What the words of an object are, as far as it was asked: bits for those that are pointers, text
+ * and other values. The others are null, or pointers that other rules have judged. */
+struct kinds {
+    uint64_t pointers, letters, values;
+};
+
+/* Of a group's sample. */
+struct member {
+    struct kinds is;
+    uint32_t variant; /* in tables.variants; HX_NO_PAIR: it is not looked at */
+    bool is_missing;  /* from the image */
+};
+
+/* How often each of 64 bits was set: the lowest digit of each number, then the next. */
+struct columns {
+    uint64_t digit[32];
+};
+
+struct variant {
+    uint32_t class_of, members;
+    struct columns letters, values;
 };
 
 /* What one worker found about its groups. */
@@ -93,6 +116,8 @@ struct tables {
     HX_VEC(struct class) classes;
     HX_VEC(uint32_t) class_of; /* of a variant: its group, then the class of each word */
     struct hx_pairs variant_by_key, class_by_key;
+    HX_VEC(struct member) members;   /* of the group that it is at */
+    HX_VEC(struct variant) variants; /* the same */
     bool failed;
 };
 
@@ -109,9 +134,8 @@ struct fields {
 /* Where a worker is. */
 struct cursor {
     const struct fields *fields;
-    struct tables *tables; /* to add to; NULL: everything is counted */
-    size_t span;           /* a hint */
-    uint64_t last_key;     /* of the variant that was looked up last */
+    size_t span;       /* a hint */
+    uint64_t last_key; /* of the variant that was looked up last */
     uint32_t last_variant;
 };
 
@@ -128,21 +152,28 @@ struct words {
     struct field *field; /* of the first word */
     const uint64_t *word;
     size_t n;
-    uint64_t pointers, cleared; /* bits for words: edges; those that other rules have judged */
-    uint8_t kind[WORDS];        /* enum kind; of words that are no pointers where it was asked */
-    hx_eidx first, end;         /* edges of these words */
+    struct kinds is;
+    uint64_t cleared;   /* bits for pointers that other rules have judged */
+    hx_eidx first, end; /* edges of these words */
 };
 
+/* Bits 7 of those bytes that are `byte`, below 0x80. */
+static inline uint64_t bytes_that_are(uint64_t word, uint8_t byte)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), rest = word ^ ones * byte;
+    return ~(((rest & ones * 0x7f) + ones * 0x7f) | rest) & ones * 0x80;
+}
+
+/* At least two letters and no other bytes, up to the last one that is not null. */
 static bool is_text(uint64_t word)
 {
-    unsigned printable = 0;
-    for (; word; word >>= 8) {
-        unsigned byte = word & 0xff;
-        if (byte < 0x20 && byte != '\n' && byte != '\t')
-            return false;
-        printable++;
-    }
-    return printable >= 2;
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    if (word < 0x100)
+        return false;
+    const int null = __builtin_clzll(word) / 8 * 8;
+    const uint64_t text = null ? word | ones * ' ' << (64 - null) : word;
+    const uint64_t low = ~(((text & ones * 0x7f) + ones * (0x80 - 0x20)) | text) & ones * 0x80;
+    return !low || !(low & ~(bytes_that_are(text, '\n') | bytes_that_are(text, '\t')));
 }
 
 /* Which word of the object an edge lies in. */
@@ -151,74 +182,84 @@ static inline size_t word_of(const struct fields *fields, hx_eidx e)
     return hx_edge_offset(fields->graph->edge[e]) / HX_WORD;
 }
 
-/* Pointers that other rules have judged count as nothing. False: it is not looked at. */
-static bool find_pointers(const struct fields *fields, hx_obj object, struct words *ret)
+/* False: it is not looked at. */
+static bool find_words(const struct fields *fields, hx_obj object, struct words *ret)
 {
-    const struct hx_graph *graph = fields->graph;
     ret->number = group_of(fields, object);
     ret->group = &fields->group[ret->number];
     ret->n = ret->group->n_words;
     if (!ret->n)
         return false;
     ret->field = fields->tables[ret->group->owner].fields.v + ret->group->first_field;
-    ret->pointers = ret->cleared = 0;
-    ret->first = graph->fwd[object];
-    for (ret->end = ret->first; ret->end < graph->fwd[object + 1]; ret->end++) {
-        size_t i = word_of(fields, ret->end);
-        if (i >= ret->n)
+    return true;
+}
+
+static void find_pointers(const struct fields *fields, hx_obj object, struct words *words)
+{
+    const struct hx_graph *graph = fields->graph;
+    const hx_eidx end = graph->fwd[(size_t)object + 1];
+    words->is = (struct kinds){0};
+    words->cleared = 0;
+    words->first = graph->fwd[object];
+    for (words->end = words->first; words->end < end; words->end++) {
+        size_t i = word_of(fields, words->end);
+        if (i >= words->n)
             break;
-        const unsigned rule = HX_EVIDENCE_RULE(graph->evidence[ret->end]);
-        *(rule && rule != HX_RULE_piece ? &ret->cleared : &ret->pointers) |= UINT64_C(1) << i;
+        const unsigned rule = HX_EVIDENCE_RULE(graph->evidence[words->end]);
+        *(rule && rule != HX_RULE_piece ? &words->cleared : &words->is.pointers) |= UINT64_C(1)
+                                                                                    << i;
     }
-    return true;
 }
 
-/* What the words are that `wanted` has bits for; false: the image lacks them. */
-static bool find_kinds(struct cursor *cursor, hx_obj object, uint64_t wanted, struct words *words)
+/* False: the image lacks them. */
+static bool peek_words(const struct fields *fields, hx_obj object, size_t *span,
+                       struct words *words)
 {
-    const struct fields *fields = cursor->fields;
-    words->word =
-        hx_judge_peek(fields->judge, fields->graph->addr[object], words->n, &cursor->span);
-    if (!words->word)
-        return false;
-    for (uint64_t left = wanted; left; left &= left - 1) {
-        const unsigned i = (unsigned)__builtin_ctzll(left);
-        const uint64_t word = words->word[i];
-        words->kind[i] = words->pointers >> i & 1           ? POINTER
-                         : !word || words->cleared >> i & 1 ? ZERO
-                         : is_text(word)                    ? LETTERS
-                                                            : VALUE;
+    words->word = hx_judge_peek(fields->judge, fields->graph->addr[object], words->n, span);
+    return words->word != NULL;
+}
+
+/* What those words are that `wanted` has bits for. */
+static void find_values(uint64_t wanted, struct words *words)
+{
+    for (uint64_t left = wanted & ~(words->is.pointers | words->cleared); left; left &= left - 1) {
+        const uint64_t word = words->word[__builtin_ctzll(left)], bit = left & -left;
+        if (!word)
+            continue;
+        if (is_text(word))
+            words->is.letters |= bit;
+        else
+            words->is.values |= bit;
     }
-    return true;
 }
 
-static uint64_t all_words(const struct words *words)
+static uint64_t all_words(size_t n)
 {
-    return UINT64_MAX >> (WORDS - words->n);
+    return UINT64_MAX >> (WORDS - n);
 }
 
-typedef void object_fn(struct cursor *cursor, hx_obj object, struct words *words);
+typedef void member_fn(const struct fields *fields, struct tables *tables, hx_obj object,
+                       struct words *words, struct member *member);
 
-static void each_sample(struct cursor *cursor, uint32_t number, uint32_t step, object_fn *count)
+/* All but the first time with what the words are, as far as these are there. */
+static void each_member(const struct fields *fields, struct tables *tables, uint32_t number,
+                        member_fn *work)
 {
-    const struct fields *fields = cursor->fields;
     const struct hx_block_group *group = &fields->groups->group[number];
-    cursor->last_variant = HX_NO_PAIR;
     const hx_obj *sample = fields->groups->sample + group->first;
-    for (uint32_t i = 0; i < group->samples; i += step) {
+    size_t span = 0;
+    for (uint32_t i = 0; i < group->samples; i++) {
+        struct member *member = &tables->members.v[i];
         struct words words;
-        const hx_obj object = sample[i];
-        if (group->samples - i > AHEAD_RANGE) {
-            __builtin_prefetch(&fields->graph->fwd[sample[i + AHEAD_RANGE]]);
-            __builtin_prefetch(&fields->graph->addr[sample[i + AHEAD_RANGE]]);
-        }
-        if (group->samples - i > AHEAD_EDGES) {
-            __builtin_prefetch(&fields->graph->edge[fields->graph->fwd[sample[i + AHEAD_EDGES]]]);
-            hx_judge_prefetch(fields->judge, sample[i + AHEAD_EDGES], cursor->span);
-        }
-        if (find_pointers(fields, object, &words) &&
-            find_kinds(cursor, object, all_words(&words), &words))
-            count(cursor, object, &words);
+        hx_judge_look_ahead(fields->judge, sample, i, group->samples, 1, span);
+        if (member->is_missing || !find_words(fields, sample[i], &words))
+            continue;
+        member->is_missing = !peek_words(fields, sample[i], &span, &words);
+        words.is = member->is;
+        words.first = fields->graph->fwd[sample[i]];
+        words.end = fields->graph->fwd[(size_t)sample[i] + 1];
+        if (!member->is_missing)
+            work(fields, tables, sample[i], &words, member);
     }
 }
 
@@ -249,22 +290,31 @@ static inline uint32_t target_group(const struct fields *fields, hx_eidx e)
     return group_of(fields, hx_edge_target(fields->graph->edge[e]));
 }
 
-static void count_words(struct cursor *cursor, hx_obj object, struct words *words)
+/* Finds what the words are, and counts every so many. */
+static void count_words(const struct fields *fields, struct tables *tables, hx_obj object,
+                        struct words *words, struct member *member)
 {
-    const struct fields *fields = cursor->fields;
-    (void)object;
-    for (size_t i = 0; i < words->n; i++) {
-        struct field *field = &words->field[i];
-        field->zero += words->kind[i] == ZERO;
-        field->pointer += words->kind[i] == POINTER;
-        field->value += words->kind[i] == VALUE;
-        field->text += words->kind[i] == LETTERS;
-        field->gone += words->kind[i] == VALUE && hx_is_gone(fields->graph, words->word[i]);
-        field->small += words->kind[i] == VALUE && (words->word[i] & 0xff) < TAGS;
+    const uint32_t step = hx_sample_step(&fields->groups->group[words->number]);
+    find_pointers(fields, object, words);
+    find_values(all_words(words->n), words);
+    member->is = words->is;
+    if ((size_t)(member - tables->members.v) % step)
+        return;
+    words->field->all++;
+    for (uint64_t left = words->is.letters; left; left &= left - 1)
+        words->field[__builtin_ctzll(left)].text++;
+    for (uint64_t left = words->is.values; left; left &= left - 1) {
+        struct field *field = &words->field[__builtin_ctzll(left)];
+        const uint64_t word = words->word[__builtin_ctzll(left)];
+        field->value++;
+        field->gone += hx_is_gone(fields->graph, word);
+        field->small += (word & 0xff) < TAGS;
     }
     for (hx_eidx e = words->first; e < words->end; e++)
-        if (words->pointers >> word_of(fields, e) & 1)
+        if (words->is.pointers >> word_of(fields, e) & 1) {
+            words->field[word_of(fields, e)].pointer++;
             vote_target(&words->field[word_of(fields, e)], target_group(fields, e));
+        }
 }
 
 /* --- variants ----------------------------------------------------------------------------- */
@@ -301,37 +351,67 @@ static bool is_mixed(const struct field *field)
            targets > 1 || is_tag(field);
 }
 
-static void find_mixed(struct group *group, const struct field *field)
+static void find_mixed(const struct fields *fields, struct group *group, struct field *field)
 {
     for (size_t i = 0; i < group->n_words; i++) {
+        field[i].all = field->all;
         group->tags |= (uint64_t)is_tag(&field[i]) << i;
         group->mixed |= (uint64_t)is_mixed(&field[i]) << i;
+        group->none += group->mixed >> i & 1 ? fields->factor[i] : 0;
     }
 }
 
-/* Sum over the words that tell variants apart, and what each of them adds to it. */
-static uint64_t find_variant(const struct fields *fields, const struct words *words,
-                             uint64_t mark[WORDS])
+/* What a word that tells variants apart says; of a pointer that leads to one of several groups, in
+ * which it leads. */
+static uint64_t said_by(const struct words *words, size_t i)
 {
-    uint64_t said[WORDS], sum = 0;
-    for (uint64_t left = words->group->mixed; left; left &= left - 1) {
+    const uint64_t bit = UINT64_C(1) << i;
+    return words->is.letters & bit    ? LETTERS
+           : words->group->tags & bit ? FIRST_TAG + (words->word[i] & 0xff)
+           : words->is.values & bit   ? VALUE
+           : words->is.pointers & bit ? POINTER
+                                      : ZERO;
+}
+
+static bool is_told(const struct fields *fields, const struct words *words, hx_eidx e)
+{
+    const size_t i = word_of(fields, e);
+    return words->group->mixed & words->is.pointers & UINT64_C(1) << i &&
+           telling_target(&words->field[i], target_group(fields, e));
+}
+
+/* Sum over the words that tell variants apart. */
+static uint64_t find_variant(const struct fields *fields, const struct words *words)
+{
+    const struct group *group = words->group;
+    const struct kinds *is = &words->is;
+    uint64_t sum = group->none;
+    for (uint64_t left = group->mixed & (group->tags | is->letters | is->values | is->pointers);
+         left; left &= left - 1) {
         const unsigned i = (unsigned)__builtin_ctzll(left);
-        said[i] = words->group->tags >> i & 1 && words->kind[i] != LETTERS
-                      ? LETTERS + 1 + (words->word[i] & 0xff)
-                      : words->kind[i];
+        sum += said_by(words, i) * fields->factor[i];
     }
-    for (hx_eidx e = words->first; e < words->end; e++) {
-        size_t i = word_of(fields, e);
-        if (words->group->mixed & words->pointers & UINT64_C(1) << i &&
-            telling_target(&words->field[i], target_group(fields, e)))
-            said[i] = hx_pair_key(1, target_group(fields, e));
-    }
-    for (uint64_t left = words->group->mixed; left; left &= left - 1) {
-        const unsigned i = (unsigned)__builtin_ctzll(left);
-        mark[i] = (said[i] + 1) * fields->factor[i];
-        sum += mark[i];
+    for (hx_eidx e = words->first; group->mixed & is->pointers && e < words->end; e++) {
+        const size_t i = word_of(fields, e);
+        if (i >= words->n)
+            break;
+        if (is_told(fields, words, e))
+            sum +=
+                (hx_pair_key(1, target_group(fields, e)) - said_by(words, i)) * fields->factor[i];
     }
     return sum;
+}
+
+/* What each of them adds to it. */
+static void find_marks(const struct fields *fields, const struct words *words, uint64_t mark[WORDS])
+{
+    for (size_t i = 0; i < words->n; i++)
+        mark[i] = words->group->mixed >> i & 1 ? said_by(words, i) + 1 : 0;
+    for (hx_eidx e = words->first; e < words->end && word_of(fields, e) < words->n; e++)
+        if (is_told(fields, words, e))
+            mark[word_of(fields, e)] = hx_pair_key(1, target_group(fields, e)) + 1;
+    for (size_t i = 0; i < words->n; i++)
+        mark[i] *= fields->factor[i];
 }
 
 static hx_error *add_class(struct tables *tables, uint64_t key)
@@ -346,26 +426,32 @@ static hx_error *add_class(struct tables *tables, uint64_t key)
     return NULL;
 }
 
-#define TOO_MANY (HX_NO_PAIR - 1)
-
-static hx_error *add_variant(struct cursor *cursor, const struct words *words, uint64_t key,
-                             const uint64_t mark[WORDS], uint64_t variant, uint32_t *ret)
+static uint64_t key_of(const struct words *words, uint64_t variant)
 {
-    struct tables *tables = cursor->tables;
-    struct group *group = &cursor->fields->group[words->number];
-    uint32_t *first;
-    HX_TRY(hx_pairs_at(&tables->variant_by_key, key, &first));
-    if (*first == HX_NO_PAIR && group->variants < VARIANTS) {
-        group->variants++;
-        *first = (uint32_t)tables->class_of.n;
+    return hx_mix((uint64_t)words->number + 1, variant);
+}
+
+/* *ret: its number in tables.variants; HX_NO_PAIR: there are too many. */
+static hx_error *add_variant(const struct fields *fields, struct tables *tables,
+                             const struct words *words, uint32_t *ret)
+{
+    const uint64_t variant = find_variant(fields, words);
+    uint64_t mark[WORDS];
+    uint32_t *row;
+    HX_TRY(hx_pairs_at(&tables->variant_by_key, key_of(words, variant), &row));
+    if (*row == HX_NO_PAIR && tables->variants.n < VARIANTS) {
+        *row = (uint32_t)tables->class_of.n;
+        HX_NEED(hx_vec_push(&tables->variants, ((struct variant){.class_of = *row + 1})));
         HX_NEED(hx_vec_push(&tables->class_of, words->number));
+        find_marks(fields, words, mark);
         for (size_t i = 0; i < words->n; i++)
-            HX_TRY(add_class(tables, hx_mix(hx_mix(words->number, i),
-                                            variant - (group->mixed >> i & 1 ? mark[i] : 0))));
-    } else if (*first == HX_NO_PAIR) {
-        *first = TOO_MANY;
+            HX_TRY(add_class(tables, hx_mix(hx_mix(words->number, i), variant - mark[i])));
+    } else if (*row == HX_NO_PAIR) {
+        *row = TOO_MANY;
     }
-    *ret = *first;
+    const bool is_own = *row < TOO_MANY && tables->class_of.v[*row] == words->number;
+    *ret = is_own ? (uint32_t)((*row + 1 - tables->variants.v->class_of) / (1 + words->n))
+                  : HX_NO_PAIR;
     return NULL;
 }
 
@@ -373,20 +459,10 @@ static hx_error *add_variant(struct cursor *cursor, const struct words *words, u
 static const uint32_t *classes_of(struct cursor *cursor, const struct words *words)
 {
     const struct tables *tables = &cursor->fields->tables[words->group->owner];
-    uint64_t mark[WORDS], variant = find_variant(cursor->fields, words, mark);
-    uint64_t key = hx_mix((uint64_t)words->number + 1, variant);
+    uint64_t key = key_of(words, find_variant(cursor->fields, words));
     if (cursor->last_variant == HX_NO_PAIR || key != cursor->last_key) {
         cursor->last_key = key;
-        hx_error *err = NULL;
-        if (!cursor->tables)
-            cursor->last_variant = hx_pairs_find(&tables->variant_by_key, key);
-        else
-            err = add_variant(cursor, words, key, mark, variant, &cursor->last_variant);
-        if (err) {
-            cursor->tables->failed = true;
-            cursor->last_variant = HX_NO_PAIR;
-            hx_error_free(err);
-        }
+        cursor->last_variant = hx_pairs_find(&tables->variant_by_key, key);
     }
     if (cursor->last_variant >= TOO_MANY)
         return NULL;
@@ -418,27 +494,50 @@ static bool is_tail(const struct group *group, size_t i)
     return i && i + TAIL >= group->n_words && group->n_words < WORDS;
 }
 
-static void count_class(struct cursor *cursor, hx_obj object, struct words *words)
+static void add_columns(struct columns *columns, uint64_t bits)
 {
-    const struct fields *fields = cursor->fields;
-    (void)object;
-    const uint32_t *class_of = classes_of(cursor, words);
-    struct class *classes = cursor->tables->classes.v;
-    for (size_t i = 0; class_of && i < words->n; i++) {
-        struct class *class = &classes[class_of[i]];
-        class->zero += words->kind[i] == ZERO;
-        class->pointer += words->kind[i] == POINTER;
-        class->value += words->kind[i] == VALUE;
-        class->text += words->kind[i] == LETTERS;
-        class->gone += words->kind[i] == VALUE && is_tail(words->group, i) &&
-                       hx_is_gone(fields->graph, words->word[i]);
+    for (size_t i = 0; bits; i++) {
+        const uint64_t carry = columns->digit[i] & bits;
+        columns->digit[i] ^= bits;
+        bits = carry;
     }
-    for (hx_eidx e = words->first; class_of && e < words->end; e++) {
+}
+
+static uint32_t column_of(const struct columns *columns, size_t i)
+{
+    uint32_t n = 0;
+    for (size_t digit = 0; digit < 32; digit++)
+        n |= (uint32_t)(columns->digit[digit] >> i & 1) << digit;
+    return n;
+}
+
+static void count_class(const struct fields *fields, struct tables *tables, hx_obj object,
+                        struct words *words, struct member *member)
+{
+    (void)object;
+    hx_error *err = add_variant(fields, tables, words, &member->variant);
+    if (err) {
+        tables->failed = true;
+        member->variant = HX_NO_PAIR;
+        hx_error_free(err);
+    }
+    if (member->variant == HX_NO_PAIR)
+        return;
+    struct variant *variant = &tables->variants.v[member->variant];
+    const uint32_t *class_of = tables->class_of.v + variant->class_of;
+    variant->members++;
+    add_columns(&variant->letters, words->is.letters);
+    add_columns(&variant->values, words->is.values);
+    for (size_t i = words->n < TAIL ? 0 : words->n - TAIL; i < words->n; i++)
+        if (words->is.values >> i & 1 && is_tail(words->group, i))
+            tables->classes.v[class_of[i]].gone += hx_is_gone(fields->graph, words->word[i]);
+    for (hx_eidx e = words->first; e < words->end && word_of(fields, e) < words->n; e++) {
         size_t i = word_of(fields, e);
-        struct class *class = &classes[class_of[i]];
+        struct class *class = &tables->classes.v[class_of[i]];
         hx_edge edge = fields->graph->edge[e];
-        if (!(words->pointers >> i & 1))
+        if (!(words->is.pointers >> i & 1))
             continue;
+        class->pointer++;
         HX_VOTE(class->target, class->votes, target_group(fields, e));
         if (hx_edge_kind_of(edge) == HX_EDGE_INTERIOR) {
             class->interior++;
@@ -448,17 +547,32 @@ static void count_class(struct cursor *cursor, hx_obj object, struct words *word
     }
 }
 
-/* The candidates of the votes, counted. */
-static void count_targets(struct cursor *cursor, hx_obj object, struct words *words)
+static void add_variants(struct tables *tables, size_t n)
 {
-    const struct fields *fields = cursor->fields;
-    const uint32_t *class_of = classes_of(cursor, words);
-    for (hx_eidx e = words->first; class_of && e < words->end; e++) {
+    for (size_t k = 0; k < tables->variants.n; k++) {
+        const struct variant *variant = &tables->variants.v[k];
+        for (size_t i = 0; i < n; i++) {
+            struct class *class = &tables->classes.v[tables->class_of.v[variant->class_of + i]];
+            class->all += variant->members;
+            class->text += column_of(&variant->letters, i);
+            class->value += column_of(&variant->values, i);
+        }
+    }
+}
+
+/* The candidates of the votes, counted. */
+static void count_targets(const struct fields *fields, struct tables *tables, hx_obj object,
+                          struct words *words, struct member *member)
+{
+    if (member->variant == HX_NO_PAIR)
+        return;
+    const uint32_t *class_of = tables->class_of.v + tables->variants.v[member->variant].class_of;
+    for (hx_eidx e = words->first; e < words->end && word_of(fields, e) < words->n; e++) {
         hx_edge edge = fields->graph->edge[e];
         hx_obj target = hx_edge_target(edge);
         size_t i = word_of(fields, e);
-        struct class *class = &cursor->tables->classes.v[class_of[i]];
-        if (!(words->pointers >> i & 1))
+        struct class *class = &tables->classes.v[class_of[i]];
+        if (!(words->is.pointers >> i & 1))
             continue;
         class->to_target += target_group(fields, e) == class->target;
         class->to_nodes += fields->graph->fwd[target] != fields->graph->fwd[target + 1];
@@ -485,8 +599,7 @@ static bool is_slack(const struct group *group, size_t i)
 /* Is a word that may lie behind the request no pointer in most of the group? */
 static bool is_idle(const struct field *field)
 {
-    uint64_t all = (uint64_t)field->zero + field->pointer + field->value + field->text;
-    return hx_part_below(field->pointer, all, AT_END);
+    return hx_part_below(field->pointer, field->all, AT_END);
 }
 
 static bool leads_to_freed(uint64_t gone, uint64_t pointers, unsigned percent)
@@ -513,7 +626,7 @@ static enum hx_rule judge_kind(const struct group *group, size_t i, const struct
     const bool first = i == 0, slack = is_slack(group, i);
     /* what begins with text is text, and no struct like those that begin with a pointer */
     uint64_t values = (uint64_t) class->value + (first ? 0 : class->text);
-    uint64_t all = class->zero + class->pointer + values;
+    uint64_t all = class->all - (first ? class->text : 0);
     if (is_leftover(group, i, field, class))
         return HX_RULE_slack;
     if (all < ALIKE)
@@ -547,11 +660,10 @@ static bool is_chain(const struct class *class)
 static bool is_intrusive(const struct class *class)
 {
     uint64_t values = (uint64_t) class->value + class->text;
-    uint64_t all = class->zero + class->pointer + values;
     return class->interior >= ALIKE && !hx_part_below(class->to_place, class->interior, NEARLY) &&
            !hx_part_below(class->interior, class->pointer, NEARLY) &&
            !hx_part_below(class->pointer, class->pointer + values, NEARLY) &&
-           !hx_part_below(class->pointer, all, AT_END);
+           !hx_part_below(class->pointer, class->all, AT_END);
 }
 
 /* What is to be said of the words of a class, as far as it does not depend on the word. */
@@ -567,13 +679,13 @@ static void settle_class(const struct group *group, const struct field *field, s
     class->is_intrusive = class->rule == HX_RULE_NONE && is_intrusive(class);
 }
 
-/* Variants from class_of.v[first] on. */
-static void settle_group(struct tables *tables, struct group *group, uint32_t number, size_t first)
+static void settle_group(struct tables *tables, struct group *group, uint32_t number)
 {
     const struct field *field = tables->fields.v + group->first_field;
-    for (size_t at = first; at < tables->class_of.n; at += 1 + (size_t)group->n_words)
+    for (size_t k = 0; k < tables->variants.n; k++)
         for (size_t i = 0; i < group->n_words; i++) {
-            struct class *class = &tables->classes.v[tables->class_of.v[at + 1 + i]];
+            struct class *class =
+                &tables->classes.v[tables->class_of.v[tables->variants.v[k].class_of + i]];
             settle_class(group, field, i, class);
             if (class->rule != HX_RULE_NONE || class->is_link || class->is_chain ||
                 class->is_intrusive)
@@ -609,27 +721,30 @@ static void count_group(void *context, unsigned worker, uint32_t number)
     const struct fields *fields = context;
     const struct hx_block_group *of = &fields->groups->group[number];
     struct tables *tables = (struct tables *)&fields->tables[worker];
-    struct cursor cursor = {.fields = fields, .tables = tables};
     const uint64_t words = of->size / HX_WORD;
     if (of->objects < ALIKE || !words)
         return;
     struct group *group = &fields->group[number];
-    const size_t n = words < WORDS ? words : WORDS, first = tables->class_of.n;
+    const size_t n = words < WORDS ? words : WORDS;
     group->first_field = tables->fields.n;
     group->owner = (uint8_t)worker;
-    if (!hx_vec_reserve(&tables->fields, tables->fields.n + n)) {
+    if (!hx_vec_reserve(&tables->fields, tables->fields.n + n) ||
+        !hx_vec_reserve(&tables->members, of->samples)) {
         tables->failed = true;
         return;
     }
+    memset(tables->members.v, 0, of->samples * sizeof *tables->members.v);
+    tables->variants.n = 0;
     memset(tables->fields.v + tables->fields.n, 0, n * sizeof *tables->fields.v);
     tables->fields.n += n;
     group->n_words = (uint8_t)n;
-    each_sample(&cursor, number, hx_sample_step(of), count_words);
-    find_mixed(group, tables->fields.v + group->first_field);
+    each_member(fields, tables, number, count_words);
+    find_mixed(fields, group, tables->fields.v + group->first_field);
     group->gone = find_gone(fields, group, fields->groups->sample[of->first]);
-    each_sample(&cursor, number, 1, count_class);
-    each_sample(&cursor, number, 1, count_targets);
-    settle_group(tables, group, number, first);
+    each_member(fields, tables, number, count_class);
+    add_variants(tables, n);
+    each_member(fields, tables, number, count_targets);
+    settle_group(tables, group, number);
 }
 
 /* May blocks of these groups have been given out for one request? A chunk that is not worth
@@ -757,12 +872,13 @@ static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_ei
 static void judge_object(struct cursor *cursor, hx_obj object, struct words *words)
 {
     const struct fields *fields = cursor->fields;
-    if (!find_kinds(cursor, object, words->group->mixed, words))
+    if (!peek_words(fields, object, &cursor->span, words))
         return;
+    find_values(words->group->mixed, words);
     const uint32_t *class_of = classes_of(cursor, words);
     for (hx_eidx e = words->first; e < words->end; e++) {
         size_t i = word_of(fields, e);
-        if (!(words->pointers & words->group->judged & UINT64_C(1) << i))
+        if (!(words->is.pointers & words->group->judged & UINT64_C(1) << i))
             continue;
         const struct class *class =
             class_of ? &fields->tables[words->group->owner].classes.v[class_of[i]] : NULL;
@@ -784,8 +900,8 @@ HX_PREFETCHES void look_ahead(const struct cursor *cursor, hx_obj i, hx_obj to)
 {
     const struct fields *fields = cursor->fields;
     const struct hx_graph *graph = fields->graph;
-    if (to - i > AHEAD_RANGE) {
-        const hx_obj soon = i + AHEAD_RANGE;
+    if (to - i > HX_AHEAD_RANGE) {
+        const hx_obj soon = i + HX_AHEAD_RANGE;
         const struct group *group = &fields->group[group_of(fields, soon)];
         for (hx_eidx e = graph->fwd[soon]; group->judged && e < graph->fwd[(size_t)soon + 1]; e++) {
             const size_t word = word_of(fields, e);
@@ -797,8 +913,8 @@ HX_PREFETCHES void look_ahead(const struct cursor *cursor, hx_obj i, hx_obj to)
                 __builtin_prefetch(&graph->fwd[hx_edge_target(graph->edge[e])]);
         }
     }
-    if (to - i > AHEAD_EDGES) {
-        const hx_obj next = i + AHEAD_EDGES;
+    if (to - i > HX_AHEAD_EDGES) {
+        const hx_obj next = i + HX_AHEAD_EDGES;
         const struct group *group = &fields->group[group_of(fields, next)];
         if (group->judged && group->mixed)
             hx_judge_prefetch(fields->judge, next, cursor->span);
@@ -818,16 +934,16 @@ static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
     struct cursor cursor = {.fields = context, .last_variant = HX_NO_PAIR};
     struct words words;
     for (hx_obj i = from; i < to; i++) {
-        const struct group *group = &cursor.fields->group[group_of(cursor.fields, i)];
         look_ahead(&cursor, i, to);
-        if ((group->n_words && !group->judged) ||
-            cursor.fields->graph->fwd[i] == cursor.fields->graph->fwd[i + 1])
+        if (cursor.fields->graph->fwd[i] == cursor.fields->graph->fwd[i + 1])
             continue;
-        if (!find_pointers(cursor.fields, i, &words)) {
+        if (!find_words(cursor.fields, i, &words)) {
             if (cursor.fields->landings.n)
                 judge_landings(&cursor, i);
-        } else if (words.pointers & words.group->judged) {
-            judge_object(&cursor, i, &words);
+        } else if (words.group->judged) {
+            find_pointers(cursor.fields, i, &words);
+            if (words.is.pointers & words.group->judged)
+                judge_object(&cursor, i, &words);
         }
     }
 }
@@ -861,6 +977,8 @@ hx_error *hx_judge_fields(const struct hx_judge *judge)
         hx_vec_free(&tables->fields);
         hx_vec_free(&tables->classes);
         hx_vec_free(&tables->class_of);
+        hx_vec_free(&tables->members);
+        hx_vec_free(&tables->variants);
         hx_pairs_free(&tables->variant_by_key);
         hx_pairs_free(&tables->class_by_key);
     }

@@ -59,6 +59,8 @@ void hx_judge_words(const struct hx_judge *judge, hx_obj object, uint64_t from, 
 /* The `n` words at addr, NULL when the image has them not in one piece. *span is a hint. */
 const uint64_t *hx_judge_peek(const struct hx_judge *judge, uint64_t addr, size_t n, size_t *span);
 
+enum { HX_AHEAD_RANGE = 32, HX_AHEAD_EDGES = 16 }; /* objects */
+
 /* Reads ahead the first words of an object, where they are in the span of the hint. */
 HX_PREFETCHES void hx_judge_prefetch(const struct hx_judge *judge, hx_obj object, size_t span)
 {
@@ -68,6 +70,26 @@ HX_PREFETCHES void hx_judge_prefetch(const struct hx_judge *judge, hx_obj object
     const struct hx_span *at = &judge->image->span[span];
     if (addr - at->start < at->end - at->start)
         __builtin_prefetch(at->bytes + (addr - at->start));
+}
+
+/* The same of object[i + HX_AHEAD_EDGES * step] of n, and its edges; where these and the words are,
+ * of one that comes later. */
+HX_PREFETCHES void hx_judge_look_ahead(const struct hx_judge *judge, const hx_obj *object, size_t i,
+                                       size_t n, size_t step, size_t span)
+{
+    const struct hx_graph *graph = judge->graph;
+    if (n - i > HX_AHEAD_RANGE * step) {
+        const hx_obj later = object[i + HX_AHEAD_RANGE * step];
+        __builtin_prefetch(&graph->fwd[later]);
+        __builtin_prefetch(&graph->addr[later]);
+    }
+    if (n - i > HX_AHEAD_EDGES * step) {
+        const hx_obj next = object[i + HX_AHEAD_EDGES * step];
+        const hx_eidx e = graph->fwd[next];
+        __builtin_prefetch(&graph->edge[e]);
+        __builtin_prefetch(&graph->evidence[e]);
+        hx_judge_prefetch(judge, next, span);
+    }
 }
 
 /* The mapping of a file at an address, NULL: there is none. */

@@ -557,9 +557,11 @@ static void count_group(void *context, unsigned worker, uint32_t number)
     const struct hx_block_group *group = &look->judge->groups->group[number];
     const hx_obj *sample = look->judge->groups->sample + group->first;
     size_t span[2] = {0, 0};
-    for (uint32_t i = 0; group->size <= FIELD_BYTES && i < group->samples; i++)
+    for (uint32_t i = 0; group->size <= FIELD_BYTES && i < group->samples; i++) {
+        hx_judge_look_ahead(look->judge, sample, i, group->samples, 1, span[0]);
         for (hx_eidx e = graph->fwd[sample[i]]; e < graph->fwd[sample[i] + 1]; e++)
             count_edge(look, sample[i], e, span);
+    }
 }
 
 /* Nodes of those fields that have dead ones. */

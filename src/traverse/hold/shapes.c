@@ -457,8 +457,10 @@ static void look_at_sample(const struct shapes *shapes, struct group *group, str
 {
     size_t span = 0;
     for (unsigned again = 0; again < 2; again++) { /* with what the first survey found */
-        for (size_t s = 0; s < group->samples; s++)
+        for (size_t s = 0; s < group->samples; s++) {
+            hx_judge_look_ahead(shapes->judge, group->sample, s, group->samples, 1, span);
             look_whole(shapes, group->sample[s], group, WORDS, &span, &look[s]);
+        }
         survey(group, look);
         if (!group->letters_too && !group->no_text)
             break;
