@@ -49,7 +49,7 @@ static void find_modules(struct hx_judge *judge)
 const struct hx_mapping *hx_judge_module(const struct hx_judge *judge, uint64_t address)
 {
     const struct hx_snapshot *snapshot = judge->snapshot;
-    if (address - judge->module_low >= judge->module_high - judge->module_low)
+    if (!hx_judge_is_by_modules(judge, address))
         return NULL;
     size_t i = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, address);
     return i < snapshot->n_mappings && hx_mapping_is_file(&snapshot->mapping[i])

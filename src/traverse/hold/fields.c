@@ -8,6 +8,7 @@
  */
 #include "traverse/hold/word_table.h"
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/index.h"
 #include "base/pairs.h"
@@ -157,23 +158,13 @@ struct words {
     hx_eidx first, end; /* edges of these words */
 };
 
-/* Bits 7 of those bytes that are `byte`, below 0x80. */
-static inline uint64_t bytes_that_are(uint64_t word, uint8_t byte)
-{
-    const uint64_t ones = UINT64_C(0x0101010101010101), rest = word ^ ones * byte;
-    return ~(((rest & ones * 0x7f) + ones * 0x7f) | rest) & ones * 0x80;
-}
-
 /* At least two letters and no other bytes, up to the last one that is not null. */
 static bool is_text(uint64_t word)
 {
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    if (word < 0x100)
-        return false;
-    const int null = __builtin_clzll(word) / 8 * 8;
-    const uint64_t text = null ? word | ones * ' ' << (64 - null) : word;
-    const uint64_t low = ~(((text & ones * 0x7f) + ones * (0x80 - 0x20)) | text) & ones * 0x80;
-    return !low || !(low & ~(bytes_that_are(text, '\n') | bytes_that_are(text, '\t')));
+    const unsigned used = hx_bytes_used(word);
+    const uint64_t text = hx_bytes_pad(word, used), low = hx_bytes_below(text, ' ');
+    return used > 1 &&
+           (!low || !(low & ~(hx_bytes_that_are(text, '\n') | hx_bytes_that_are(text, '\t'))));
 }
 
 /* Which word of the object an edge lies in. */

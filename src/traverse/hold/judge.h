@@ -92,6 +92,12 @@ HX_PREFETCHES void hx_judge_look_ahead(const struct hx_judge *judge, const hx_ob
     }
 }
 
+/* Could a file be mapped there? */
+static inline bool hx_judge_is_by_modules(const struct hx_judge *judge, uint64_t address)
+{
+    return address - judge->module_low < judge->module_high - judge->module_low;
+}
+
 /* The mapping of a file at an address, NULL: there is none. */
 const struct hx_mapping *hx_judge_module(const struct hx_judge *judge, uint64_t address);
 

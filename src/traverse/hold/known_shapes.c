@@ -8,7 +8,6 @@
  */
 #include "traverse/hold/block_groups.h"
 
-#include "base/bits.h"
 #include "base/index.h"
 
 #define SSO_CAPACITY 15 /* libstdc++: of the buffer within a string */
@@ -23,9 +22,10 @@
 #define DEQUE_WORDS  10
 #define SHAPE_WORDS  10 /* that any of these looks at */
 #define FIELDS       (1 << 16)
-#define FIELD_BYTES  1024 /* words of larger blocks are no fields: bits of two words */
-#define FEW          16   /* pointers of a field that say nothing of it */
-#define PART         10   /* percent of a field's pointers that are of a shape, or it has another */
+#define FIELD_BYTES  1024 /* words of larger blocks are no fields */
+#define FIELD_WORDS  (FIELD_BYTES / HX_WORD)
+#define FEW          16 /* pointers of a field that say nothing of it */
+#define PART         10 /* percent of a field's pointers that are of a shape, or it has another */
 #define MOST         80
 
 /* Where what is in use ends in a block, by all who point to it: where two disagree, one of them is
@@ -439,10 +439,11 @@ struct look {
     struct ends ends;
     struct field *fields;
     uint8_t *seen; /* of each field: what is in it, SEEN_... */
-    /* Of each group, whose blocks are no larger than FIELD_BYTES: bits for its fields with
-     * something seen. */
-    uint64_t (*words)[2];
-    struct hx_big fields_mem, seen_mem, words_mem;
+    /* For each group the same of its words; NULL: there is nothing. Of large blocks the last one
+     * stands for all that follow. */
+    const uint8_t **of;
+    uint8_t (*words)[FIELD_WORDS], large[FIELD_WORDS];
+    struct hx_big fields_mem, seen_mem, of_mem, words_mem;
 };
 
 /* What looks like a shape at an edge; what is not at the start of its target has fewer. */
@@ -587,9 +588,15 @@ static void count_nodes(void *context, unsigned worker, uint32_t number)
 static void find_words(struct look *look, uint32_t number)
 {
     const uint64_t size = look->judge->groups->group[number].size;
-    for (uint64_t at = 0; size <= FIELD_BYTES && at < size; at += HX_WORD)
-        if (look->seen[field_number(size, at)])
-            hx_bit_set(look->words[number], at / HX_WORD);
+    for (uint64_t i = 0; size <= FIELD_BYTES && i < size / HX_WORD; i++) {
+        const uint8_t seen = look->seen[field_number(size, i * HX_WORD)];
+        if (!seen)
+            continue;
+        look->words[number][i] = seen;
+        look->of[number] = look->words[number];
+    }
+    if (size > FIELD_BYTES)
+        look->of[number] = look->large;
 }
 
 static hx_error *count_fields(struct look *look)
@@ -600,7 +607,9 @@ static hx_error *count_fields(struct look *look)
         dead |= look->fields[i].dead >= FEW;
     if (dead)
         HX_TRY(hx_judge_groups(look->judge, count_nodes, look));
+    HX_TRY(hx_big_array(look->of, look->judge->groups->n));
     HX_TRY(hx_big_array(look->words, look->judge->groups->n));
+    memset(look->large, SEEN_ANY, sizeof look->large);
     for (uint32_t i = 0; i < look->judge->groups->n; i++)
         find_words(look, i);
     return NULL;
@@ -609,17 +618,13 @@ static hx_error *count_fields(struct look *look)
 static void judge_object(const struct look *look, hx_obj i, size_t span[2])
 {
     const struct hx_graph *graph = look->judge->graph;
-    const uint32_t number = look->judge->groups->of[i];
-    const uint64_t size = look->judge->groups->group[number].size, *words = look->words[number];
-    if (size <= FIELD_BYTES && !(words[0] | words[1]))
-        return;
-    for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
-        const uint64_t at = hx_edge_offset(graph->edge[e]);
+    const uint8_t *seen = look->of[look->judge->groups->of[i]];
+    for (hx_eidx e = graph->fwd[i]; seen && e < graph->fwd[(size_t)i + 1]; e++) {
+        const size_t word = hx_edge_offset(graph->edge[e]) / HX_WORD;
+        const unsigned what = seen[word < FIELD_WORDS ? word : FIELD_WORDS - 1];
         struct place place;
-        if ((size > FIELD_BYTES || hx_bit(words, at / HX_WORD)) &&
-            find_place(look, i, e, span, &place))
-            judge_place(&place, hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START,
-                        size > FIELD_BYTES ? SEEN_ANY : look->seen[field_number(size, at)]);
+        if (what && find_place(look, i, e, span, &place))
+            judge_place(&place, hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START, what);
     }
 }
 
@@ -720,6 +725,7 @@ hx_error *hx_judge_known_shapes(const struct hx_judge *judge)
     struct look look = {.judge = judge};
     hx_error *err = judge_shapes(&look);
     hx_big_free(&look.words_mem);
+    hx_big_free(&look.of_mem);
     hx_big_free(&look.seen_mem);
     hx_big_free(&look.fields_mem);
     hx_big_free(&look.ends.of_mem);

@@ -9,6 +9,7 @@
 
 #include "traverse/hold/block_groups.h"
 
+#include "base/bytes.h"
 #include "base/cleanup.h"
 #include "base/index.h"
 #include "base/lower_bound.h"
@@ -104,6 +105,7 @@ struct shapes {
         bool failed;
     } worker[HX_THREADS_MAX];
     struct hx_pairs plain; /* shapes that no group owns */
+    uint64_t stray;        /* bits for rules of stray words */
     size_t n_roots;        /* without those that a user named */
 };
 
@@ -117,13 +119,14 @@ static bool is_letter(uint8_t byte)
 /* At least four letters from its first byte on, then nothing. */
 static bool is_text_word(uint64_t word)
 {
-    unsigned letters = 0, bytes = 0;
-    for (; word; word >>= 8, bytes++) {
-        letters += is_letter(word & 0xff);
-        if (!is_letter(word & 0xff) && (word & 0xff) < 0x80)
-            return false;
-    }
-    return letters >= 4 && letters * 4 >= bytes * 3;
+    const unsigned used = hx_bytes_used(word);
+    const uint64_t text = hx_bytes_pad(word, used), low = hx_bytes_below(text, ' ');
+    if (used < 4 || hx_bytes_that_are(text, 0x7f) ||
+        (low && low & ~(hx_bytes_that_are(text, '\n') | hx_bytes_that_are(text, '\t') |
+                        hx_bytes_that_are(text, '\r'))))
+        return false;
+    const unsigned letters = used - hx_bytes_count(word & HX_BYTES(0x80));
+    return letters >= 4 && letters * 4 >= used * 3;
 }
 
 /* The last letters of a text, and anything behind its null byte. */
@@ -161,6 +164,11 @@ struct words {
     hx_obj target[WINDOW];
 };
 
+static inline bool is_stray(const struct shapes *shapes, hx_eidx e)
+{
+    return shapes->stray >> HX_EVIDENCE_RULE(shapes->graph->evidence[e]) & 1;
+}
+
 static uint64_t used_bytes(const struct hx_graph *graph, hx_obj object)
 {
     const uint64_t *requested = graph->requested;
@@ -173,7 +181,6 @@ static uint64_t used_bytes(const struct hx_graph *graph, hx_obj object)
 static bool look_at(const struct shapes *shapes, hx_obj object, size_t from, size_t n, size_t *span,
                     struct words *ret)
 {
-    static const struct hx_hold_options all = {.holders = true};
     const struct hx_graph *graph = shapes->graph;
     const uint64_t has = used_bytes(graph, object) / HX_WORD;
     ret->n = has <= from ? 0 : has - from < n ? has - from : n;
@@ -187,7 +194,7 @@ static bool look_at(const struct shapes *shapes, hx_obj object, size_t from, siz
         size_t i = hx_edge_offset(graph->edge[e]) / HX_WORD - from;
         if (i >= ret->n)
             break;
-        ret->kind[i] = hx_word_rank(graph->evidence[e], &all) == HX_RANK_STRAY ? ZERO : POINTER;
+        ret->kind[i] = is_stray(shapes, e) ? ZERO : POINTER;
         ret->target[i] = hx_edge_target(graph->edge[e]);
     }
     for (size_t i = 0; i < ret->n; i++) {
@@ -199,10 +206,10 @@ static bool look_at(const struct shapes *shapes, hx_obj object, size_t from, siz
 }
 
 /* How many letters a block begins with, if a null byte, or at least 63 others, follow; else 0. */
-static size_t count_letters(const struct words *words)
+static size_t count_letters(const uint64_t *word, size_t words)
 {
-    const char *s = (const char *)words->word;
-    size_t bytes = words->n * HX_WORD < 64 ? words->n * HX_WORD : 64, n = 0;
+    const char *s = (const char *)word;
+    size_t bytes = words * HX_WORD < 64 ? words * HX_WORD : 64, n = 0;
     while (n < bytes && s[n]) {
         uint32_t c;
         size_t length = hx_utf8_char(s + n, bytes - n, &c);
@@ -301,6 +308,11 @@ static void look_for_array(const struct shapes *shapes, hx_obj object, size_t *s
     }
 }
 
+static bool is_string(const struct group *group, size_t letters)
+{
+    return letters >= (group->letters_too ? 1 : 4) && !group->no_text;
+}
+
 /* At `n` words, at most. */
 static void look_whole(const struct shapes *shapes, hx_obj object, const struct group *group,
                        size_t n, size_t *span, struct look *ret)
@@ -314,8 +326,8 @@ static void look_whole(const struct shapes *shapes, hx_obj object, const struct 
         look_for_array(shapes, object, span, ret);
     if (ret->of.content != STRUCT || !ret->words.n || ret->words.kind[0] == POINTER)
         return;
-    ret->letters = count_letters(&ret->words);
-    if (ret->letters >= (group->letters_too ? 1 : 4) && !group->no_text)
+    ret->letters = count_letters(ret->words.word, ret->words.n);
+    if (is_string(group, ret->letters))
         ret->of.content = STRING;
 }
 
@@ -576,6 +588,39 @@ static hx_error *number_variants(struct shapes *shapes, struct group *group)
 
 /* --- each block --------------------------------------------------------------------------- */
 
+/* The same as variant_key(), by no more words than tell; false: all have to be looked at. */
+static bool find_key(const struct shapes *shapes, hx_obj object, const struct group *group,
+                     size_t told, size_t *span, struct key *ret)
+{
+    const struct hx_graph *graph = shapes->graph;
+    const uint64_t has = used_bytes(graph, object) / HX_WORD;
+    const size_t n = has < told ? has : told;
+    const uint64_t *word = hx_judge_peek(shapes->judge, graph->addr[object], n, span);
+    uint64_t pointers = 0, stale = 0;
+    if (graph->size[object] >= LARGE || !word || !n)
+        return false;
+    for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
+        const size_t i = hx_edge_offset(graph->edge[e]) / HX_WORD;
+        if (i >= n)
+            break;
+        *(is_stray(shapes, e) ? &stale : &pointers) |= UINT64_C(1) << i;
+    }
+    const bool is_text = !(pointers & 1) && is_string(group, count_letters(word, n));
+    *ret = (struct key){hx_hash((is_text ? STRING : STRUCT) + 1, type_of(graph, object)), 0};
+    if (is_text)
+        return true;
+    for (size_t i = 0; i < n && i < HEAD; i++)
+        if (!((pointers | stale) >> i & 1) && hx_judge_is_by_modules(shapes->judge, word[i]))
+            return false;
+    for (uint64_t left = group->mixed & (n < 64 ? (UINT64_C(1) << n) - 1 : UINT64_MAX); left;
+         left &= left - 1) {
+        const unsigned i = (unsigned)__builtin_ctzll(left);
+        const bool set = word[i] && !(stale >> i & 1);
+        ret->marks |= (pointers >> i & 1 ? UINT64_C(1) : (uint64_t)set << 1) << 2 * i;
+    }
+    return true;
+}
+
 static uint16_t shape_of(const struct shapes *shapes, hx_obj object, size_t *span)
 {
     const struct group *group = &shapes->group[shapes->judge->groups->of[object]];
@@ -584,10 +629,13 @@ static uint16_t shape_of(const struct shapes *shapes, hx_obj object, size_t *spa
         return group->rest;
     if (group->uniform)
         return variant->shape;
-    struct look look;
+    struct key key;
     const size_t told = group->mixed >> 8 ? 32 - (size_t)__builtin_clz(group->mixed) : 8;
-    look_whole(shapes, object, group, told, span, &look);
-    struct key key = variant_key(shapes, object, group, &look);
+    if (!find_key(shapes, object, group, told, span, &key)) {
+        struct look look;
+        look_whole(shapes, object, group, told, span, &look);
+        key = variant_key(shapes, object, group, &look);
+    }
     for (uint32_t i = 0; i < group->variants; i++)
         if (are_alike(variant[i].key, key, shapes->graph->size[object]))
             return variant[i].shape;
@@ -925,7 +973,8 @@ static void put_array(const struct shapes *shapes, struct hx_text *text, const s
 {
     struct field field[STRIDES] = {{.n = 0}};
     size_t span = 0;
-    for (unsigned count = 0; count < 2; count++)
+    const bool pointers = memchr(shape->of.item, POINTER, shape->of.stride) != NULL;
+    for (unsigned count = 0; pointers && count < 2; count++)
         for (uint32_t s = 0; s < shape->n; s++)
             for (size_t quarter = 0; quarter < 4; quarter++) {
                 const hx_obj object = shapes->sample[shape->first + s];
@@ -1063,6 +1112,8 @@ hx_error *hx_shapes_make(const struct hx_judge *judge)
     HX_NEED(shapes);
     shapes->judge = judge;
     shapes->graph = judge->graph;
+    for (unsigned rule = 1; rule < HX_RULE_COUNT; rule++)
+        shapes->stray |= (uint64_t)(hx_rule_rank(rule) == HX_RANK_STRAY) << rule;
     const uint64_t begun = hx_timing_begin();
     hx_error *err = make_shapes(shapes);
     hx_timing_end(begun, "shapes", judge->graph->n);
