@@ -5,7 +5,7 @@
 #include "base/prefetch.h"
 #include "model/graph.h"
 
-enum { HX_AHEAD_RANGE = 24, HX_AHEAD_EDGES = 16, HX_AHEAD_TARGETS = 8, HX_AHEAD_FEW = 8 };
+enum { HX_AHEAD_RANGE = 48, HX_AHEAD_EDGES = 32, HX_AHEAD_TARGETS = 16, HX_AHEAD_FEW = 8 };
 
 /* Before list[i] of n is looked at: its edges will be, and what two arrays say of their targets (of
  * elements of `size` bytes; NULL: none). */
@@ -27,6 +27,14 @@ HX_PREFETCHES void hx_look_ahead(const struct hx_graph *graph, const hx_obj *lis
         if (also)
             __builtin_prefetch((const char *)also + target * also_size, 1);
     }
+}
+
+/* As soon as an object is come to: where so few wait that nothing was read ahead, as along a list,
+ * its edges are looked for while others still wait for what is said of it. */
+HX_PREFETCHES void hx_look_at_once(const struct hx_graph *graph, hx_obj object, size_t waiting)
+{
+    if (waiting < HX_AHEAD_RANGE)
+        __builtin_prefetch(&graph->fwd[object]);
 }
 
 #endif

@@ -45,9 +45,12 @@ static hx_error *spread(struct flood *flood, const struct hx_progress *progress)
             hx_obj object = flood->level[i];
             hx_look_ahead(graph, flood->level, i, n, flood->of, sizeof *flood->of, NULL, 0);
             flood->on[object] = 0;
-            for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++)
+            for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
+                hx_obj target = hx_edge_target(graph->edge[e]);
+                hx_look_at_once(graph, target, n);
                 if (flood->follows >> hx_edge_kind_of(graph->edge[e]) & 1)
-                    reach(flood, hx_edge_target(graph->edge[e]), flood->of[object]);
+                    reach(flood, target, flood->of[object]);
+            }
             if ((i & CHECK_MASK) == CHECK_MASK && hx_progress_cancelled(progress))
                 return hx_error_cancelled("tree of objects");
         }

@@ -4,6 +4,7 @@
 #include "traverse/ahead.h"
 
 #define CHECK_MASK 0xffff /* every so many objects + 1 */
+#define AHEAD      16     /* edges */
 
 struct search {
     const struct hx_graph *graph;
@@ -32,6 +33,7 @@ static hx_error *run_search(struct search *search)
                       sizeof *search->holder, search->parent, sizeof *search->parent);
         for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {
             hx_obj target = hx_edge_target(graph->edge[e]);
+            hx_look_at_once(graph, target, search->n - search->done);
             if (hx_edge_kind_of(graph->edge[e]) != HX_EDGE_ASIDE &&
                 search->holder[target] == search->holder[object])
                 come_to(search, target, object);
@@ -66,6 +68,8 @@ static hx_error *search_from_others(struct search *search)
             come_to(search, i, HX_NO_OBJ);
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
             hx_obj target = hx_edge_target(graph->edge[e]);
+            if (e + AHEAD < graph->n_edges)
+                __builtin_prefetch(&search->holder[hx_edge_target(graph->edge[e + AHEAD])]);
             if (hx_edge_kind_of(graph->edge[e]) != HX_EDGE_ASIDE &&
                 search->holder[target] != search->holder[i])
                 come_to(search, target, HX_NO_OBJ);

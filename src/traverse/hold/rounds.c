@@ -20,7 +20,7 @@
 #include <string.h>
 
 #define SEVERAL    UINT32_MAX
-#define CHUNK      512   /* objects of a level that a worker claims at once */
+#define CHUNK      2048  /* objects of a level that a worker claims at once */
 #define BROAD      8192  /* a level of so many objects is worth several workers */
 #define HEAD_EDGES 64    /* a block of more is no head of a list */
 #define LOOK       16384 /* objects of narrow levels between two looks whether to stop */
@@ -164,6 +164,7 @@ static inline void reach(const struct spread *spread, struct found *found, hx_ob
 static inline void step_to(struct spread *spread, struct found *found, hx_obj object,
                            hx_nearness near)
 {
+    hx_look_at_once(spread->graph, object, spread->n_level);
     if (near >= __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED))
         return;
     if (is_linked(spread, object) && is_anothers(spread, object, near))
@@ -185,8 +186,10 @@ HX_PREFETCHES void look_ahead(const struct spread *spread, size_t i, size_t end)
     const hx_obj *object = spread->level_object;
     const hx_obj *of = spread->structures ? spread->structures->of : NULL;
     hx_look_ahead(graph, object, i, end, spread->near, sizeof *spread->near, of, sizeof *of);
-    if (i + HX_AHEAD_EDGES < end)
-        __builtin_prefetch(&graph->evidence[graph->fwd[object[i + HX_AHEAD_EDGES]]]);
+    if (i + HX_AHEAD_EDGES >= end)
+        return;
+    __builtin_prefetch(&graph->evidence[graph->fwd[object[i + HX_AHEAD_EDGES]]]);
+    __builtin_prefetch(&spread->near[object[i + HX_AHEAD_EDGES]]);
 }
 
 static void spread_objects(struct spread *spread, struct found *found, size_t from, size_t to)
@@ -194,7 +197,7 @@ static void spread_objects(struct spread *spread, struct found *found, size_t fr
     const struct hx_graph *graph = spread->graph;
     for (size_t i = from; i < to; i++) {
         hx_obj object = spread->level_object[i];
-        look_ahead(spread, i, to);
+        look_ahead(spread, i, spread->n_level);
         hx_nearness near = __atomic_load_n(&spread->near[object], __ATOMIC_RELAXED);
         if (hx_nearness_distance(near) != spread->level) /* it was turned away */
             continue;
