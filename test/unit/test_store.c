@@ -195,6 +195,49 @@ static void append_again(void **state)
     model_remove(directory);
 }
 
+/* Columns are encoded by as many threads as there are: the file is the same, byte for byte. */
+static void any_threads(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("threads");
+    char *directory = model_directory();
+    struct hx_snapshot *s = model_snapshot(&random, 150000);
+    size_t n = 0;
+    unsigned char *first = NULL;
+    for (unsigned threads = 1; threads <= 8; threads += threads) {
+        struct hx_analysis analysis = {
+            .max_set = 1, .threads = threads, .parts = HX_ANALYSE_RETAINED};
+        char *path = model_path(directory, "a.hpx");
+        hx_store *store;
+        int64_t id;
+        assert_done(hx_store_append(path, &store));
+        assert_done(hx_store_add(store, s, &analysis, NULL, &id));
+        assert_done(hx_store_close(store));
+        FILE *file = fopen(path, "rb");
+        assert_non_null(file);
+        assert_int_equal(fseek(file, 0, SEEK_END), 0);
+        size_t size = (size_t)ftell(file);
+        unsigned char *bytes = malloc(size);
+        rewind(file);
+        assert_non_null(bytes);
+        assert_int_equal(fread(bytes, 1, size, file), size);
+        fclose(file);
+        unlink(path);
+        free(path);
+        if (first) {
+            assert_int_equal(size, n);
+            assert_memory_equal(bytes, first, n);
+            free(bytes);
+        } else {
+            first = bytes;
+            n = size;
+        }
+    }
+    free(first);
+    hx_snapshot_destroy(s);
+    model_remove(directory);
+}
+
 static void cancelled(void **state)
 {
     (void)state;
@@ -873,14 +916,15 @@ static void reader_and_writer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),      cmocka_unit_test(temporary),
-        cmocka_unit_test(append_again),    cmocka_unit_test(cancelled),
-        cmocka_unit_test(interrupted),     cmocka_unit_test(views_sum_up),
-        cmocka_unit_test(unmeasured_heap), cmocka_unit_test(view_columns),
-        cmocka_unit_test(view_words),      cmocka_unit_test(sql_reads_only),
-        cmocka_unit_test(constraints),     cmocka_unit_test(rowids_and_order),
-        cmocka_unit_test(first_rows),      cmocka_unit_test(largest_first),
-        cmocka_unit_test(other_programs),  cmocka_unit_test(reader_and_writer),
+        cmocka_unit_test(round_trip),        cmocka_unit_test(temporary),
+        cmocka_unit_test(append_again),      cmocka_unit_test(any_threads),
+        cmocka_unit_test(cancelled),         cmocka_unit_test(interrupted),
+        cmocka_unit_test(views_sum_up),      cmocka_unit_test(unmeasured_heap),
+        cmocka_unit_test(view_columns),      cmocka_unit_test(view_words),
+        cmocka_unit_test(sql_reads_only),    cmocka_unit_test(constraints),
+        cmocka_unit_test(rowids_and_order),  cmocka_unit_test(first_rows),
+        cmocka_unit_test(largest_first),     cmocka_unit_test(other_programs),
+        cmocka_unit_test(reader_and_writer),
     };
     return unit_run_some(tests);
 }

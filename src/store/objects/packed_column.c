@@ -115,8 +115,8 @@ static size_t encode_plane(hx_codec *codec, size_t n, uint8_t *out)
     return 4 + n;
 }
 
-hx_error *hx_column_encode(hx_codec *codec, const uint64_t *value, size_t n, uint8_t *out,
-                           size_t *ret_bytes)
+HX_HOT hx_error *hx_column_encode(hx_codec *codec, const uint64_t *value, size_t n, uint8_t *out,
+                                  size_t *ret_bytes)
 {
     uint64_t low = n ? UINT64_MAX : 0, high = 0;
     for (size_t i = 0; i < n; i++) {

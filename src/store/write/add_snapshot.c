@@ -1,12 +1,13 @@
 /* add_snapshot.c - one snapshot into the store, in one transaction.
  *
- * The large tables go block by block: a block's columns are gathered from the model,
- * compressed and inserted before the next one begins, so that memory beyond the model
- * stays at a block (and four bytes an object for the count of incoming edges). What an analysis
+ * The large tables go block by block: the columns of some blocks are gathered from the model and
+ * compressed ahead by several threads, and inserted in order, so that memory beyond the model stays
+ * at a few blocks (and four bytes an object for the count of incoming edges). What an analysis
  * finds follows, part by part (analyse.c); the row that makes the snapshot visible comes last. */
 #include "store/write/writer.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "store/db.h"
 #include "store/store_private.h"
 #include "store/write/analyse.h"
@@ -22,7 +23,6 @@
 /* Rows [from, to) of a family, gathered for one column. */
 struct span {
     uint64_t from, to;
-    hx_obj source; /* edges: the object that edge `from` belongs to */
 };
 
 typedef void gather_fn(const struct hx_writer *w, const struct span *span, uint64_t *value);
@@ -84,10 +84,16 @@ static void gather_stack(const struct hx_writer *w, const struct span *span, uin
         *value++ = (uint64_t)w->snapshot->sites.v[w->graph->site[i]].stack_id;
 }
 
+/* The object that an edge belongs to. */
+static hx_obj source_of(const struct hx_graph *graph, hx_eidx edge)
+{
+    return (hx_obj)HX_LOWER_BOUND(graph->n, i, graph->fwd[i + 1] <= edge);
+}
+
 static void gather_source(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     const hx_eidx *fwd = w->graph->fwd;
-    hx_obj source = span->source, before = span->source;
+    hx_obj source = source_of(w->graph, span->from), before = source;
     for (uint64_t e = span->from; e < span->to; e++) {
         while (e >= fwd[source + 1])
             source++;
@@ -99,7 +105,7 @@ static void gather_source(const struct hx_writer *w, const struct span *span, ui
 static void gather_target(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     const struct hx_graph *g = w->graph;
-    hx_obj source = span->source;
+    hx_obj source = source_of(g, span->from);
     for (uint64_t e = span->from; e < span->to; e++) {
         while (e >= g->fwd[source + 1])
             source++;
@@ -229,6 +235,7 @@ static const struct column resident_columns[] = {
 struct keys {
     uint64_t first, last, bytes;
 };
+typedef void keys_fn(struct hx_writer *w, const struct span *span, struct keys *ret);
 
 hx_error *hx_writer_put(struct hx_writer *w, int64_t block, enum hx_column_id column, size_t n)
 {
@@ -238,110 +245,162 @@ hx_error *hx_writer_put(struct hx_writer *w, int64_t block, enum hx_column_id co
                      .data = {w->blob, bytes});
 }
 
-static hx_error *write_block(struct hx_writer *w, enum hx_family family, const struct span *span,
-                             const struct keys *keys, const struct column *column, size_t columns)
+/* All rows of a family, and the columns that they have. */
+struct family {
+    struct hx_writer *w;
+    enum hx_family id;
+    uint64_t rows;
+    struct column column[COUNT(object_columns)];
+    size_t columns;
+    keys_fn *keys;
+    int64_t block; /* that pieces are put into */
+};
+
+/* Piece i is a column of a block. */
+static struct span span_of_piece(const struct family *family, size_t i)
 {
-    size_t n = span->to - span->from;
+    struct span span = {.from = (uint64_t)(i / family->columns) * HX_BLOCK_ROWS};
+    uint64_t left = family->rows - span.from;
+    span.to = span.from + (left < HX_BLOCK_ROWS ? left : HX_BLOCK_ROWS);
+    return span;
+}
+
+static size_t gather_piece(const void *context, size_t i, uint64_t *value)
+{
+    const struct family *family = context;
+    struct span span = span_of_piece(family, i);
+    family->column[i % family->columns].gather(family->w, &span, value);
+    return span.to - span.from;
+}
+
+static hx_error *put_block(struct hx_writer *w, enum hx_family family, const struct span *span,
+                           const struct keys *keys, int64_t *ret)
+{
     int64_t block = w->next_block;
     if (!hx_block_id_is_sane(block))
         return hx_error_new(HX_E_CORRUPT, w->what, "take it from a backup or make it again",
                             "the store is damaged (numbers of blocks)");
     w->next_block++;
-    HX_TRY(hx_insert(&w->insert, block, .id = hx_int(block), .snapshot = hx_int(w->id),
-                     .family = hx_int(family), .first_row = hx_int(span->from), .n = hx_int(n),
-                     .first_key = hx_int(keys->first), .last_key = hx_int(keys->last),
-                     .bytes = hx_int(keys->bytes)));
-    for (size_t c = 0; c < columns; c++) {
-        column[c].gather(w, span, w->value);
-        HX_TRY(hx_writer_put(w, block, column[c].id, n));
-    }
-    w->rows_done += n;
-    hx_progress_at(w->progress, "storing", w->rows_done, w->rows_total);
-    return hx_progress_cancelled(w->progress) ? hx_error_cancelled(w->what) : NULL;
+    *ret = block;
+    return hx_insert(&w->insert, block, .id = hx_int(block), .snapshot = hx_int(w->id),
+                     .family = hx_int(family), .first_row = hx_int(span->from),
+                     .n = hx_int(span->to - span->from), .first_key = hx_int(keys->first),
+                     .last_key = hx_int(keys->last), .bytes = hx_int(keys->bytes));
 }
 
-static uint64_t block_end(uint64_t from, uint64_t n)
+static hx_error *put_piece(void *sink, size_t i, const void *blob, size_t bytes)
 {
-    return n - from < HX_BLOCK_ROWS ? n : from + HX_BLOCK_ROWS;
+    struct family *family = sink;
+    struct hx_writer *w = family->w;
+    enum hx_column_id column = family->column[i % family->columns].id;
+    if (i % family->columns == 0) {
+        struct span span = span_of_piece(family, i);
+        struct keys keys = {0};
+        family->keys(w, &span, &keys);
+        HX_TRY(put_block(w, family->id, &span, &keys, &family->block));
+        w->rows_done += span.to - span.from;
+    }
+    hx_progress_at(w->progress, "storing", w->rows_done, w->rows_total);
+    if (hx_progress_cancelled(w->progress))
+        return hx_error_cancelled(w->what);
+    return hx_insert(&w->insert, column, .id = hx_int(family->block * HX_COLUMN_SLOTS + column),
+                     .data = {blob, bytes});
+}
+
+static hx_error *write_family(struct family *family)
+{
+    uint64_t blocks = (family->rows + HX_BLOCK_ROWS - 1) / HX_BLOCK_ROWS;
+    struct hx_encode encode = {.pieces = (size_t)blocks * family->columns,
+                               .context = family,
+                               .gather = gather_piece,
+                               .put = put_piece,
+                               .sink = family};
+    return hx_encode(family->w->encoder, &encode, family->rows * family->columns);
+}
+
+static void find_object_keys(struct hx_writer *w, const struct span *span, struct keys *ret)
+{
+    const struct hx_graph *g = w->graph;
+    *ret = (struct keys){g->addr[span->from], g->addr[span->to - 1], 0};
+    for (uint64_t i = span->from; i < span->to; i++) {
+        unsigned state = g->state && g->state[i] < HX_STATES ? g->state[i] : HX_STATE_NONE;
+        w->state_bytes[state] += g->size[i];
+        w->state_objects[state]++;
+        ret->bytes += g->size[i];
+    }
+    w->heap_bytes += ret->bytes;
 }
 
 static hx_error *write_objects(struct hx_writer *w)
 {
     const struct hx_graph *g = w->graph;
     const bool known[] = {g->type, g->requested, g->site, g->shape};
-    struct column column[COUNT(object_columns)];
-    size_t columns = OBJECT_COLUMNS;
-    memcpy(column, object_columns, sizeof column);
+    struct family family = {.w = w,
+                            .id = HX_FAMILY_OBJECT,
+                            .rows = g->n,
+                            .columns = OBJECT_COLUMNS,
+                            .keys = find_object_keys};
+    memcpy(family.column, object_columns, sizeof object_columns);
     for (size_t i = OBJECT_COLUMNS; i < COUNT(object_columns); i++)
         if (known[i - OBJECT_COLUMNS])
-            column[columns++] = object_columns[i];
-    for (uint64_t from = 0; from < g->n;) {
-        struct span span = {.from = from, .to = block_end(from, g->n)};
-        struct keys keys = {g->addr[from], g->addr[span.to - 1], 0};
-        for (uint64_t i = from; i < span.to; i++) {
-            unsigned state = g->state && g->state[i] < HX_STATES ? g->state[i] : HX_STATE_NONE;
-            w->state_bytes[state] += g->size[i];
-            w->state_objects[state]++;
-            keys.bytes += g->size[i];
-        }
-        w->heap_bytes += keys.bytes;
-        HX_TRY(write_block(w, HX_FAMILY_OBJECT, &span, &keys, column, columns));
-        from = span.to;
-    }
-    return NULL;
+            family.column[family.columns++] = object_columns[i];
+    return write_family(&family);
+}
+
+static void find_edge_keys(struct hx_writer *w, const struct span *span, struct keys *ret)
+{
+    *ret = (struct keys){source_of(w->graph, span->from), source_of(w->graph, span->to - 1), 0};
 }
 
 static hx_error *write_edges(struct hx_writer *w)
 {
-    const struct hx_graph *g = w->graph;
-    size_t columns = COUNT(edge_columns) - !g->evidence;
-    hx_obj source = 0;
-    for (uint64_t from = 0; g->fwd && from < g->n_edges;) {
-        while (from >= g->fwd[source + 1])
-            source++;
-        struct span span = {.from = from, .to = block_end(from, g->n_edges), .source = source};
-        hx_obj last = source;
-        while (span.to - 1 >= g->fwd[last + 1])
-            last++;
-        struct keys keys = {source, last, 0};
-        HX_TRY(write_block(w, HX_FAMILY_EDGE, &span, &keys, edge_columns, columns));
-        from = span.to;
-        source = last;
-    }
-    return NULL;
+    struct family family = {.w = w,
+                            .id = HX_FAMILY_EDGE,
+                            .rows = w->graph->fwd ? w->graph->n_edges : 0,
+                            .columns = COUNT(edge_columns) - !w->graph->evidence,
+                            .keys = find_edge_keys};
+    memcpy(family.column, edge_columns, sizeof edge_columns);
+    return write_family(&family);
+}
+
+static void find_root_edge_keys(struct hx_writer *w, const struct span *span, struct keys *ret)
+{
+    const struct hx_root_edge *edge = w->snapshot->root_edges.v;
+    *ret = (struct keys){edge[span->from].root, edge[span->to - 1].root, 0};
 }
 
 hx_error *hx_writer_root_edges(struct hx_writer *w)
 {
-    const struct hx_root_edge *edge = w->snapshot->root_edges.v;
-    uint64_t n = w->snapshot->root_edges.n;
-    size_t columns = COUNT(root_edge_columns) - !w->graph->evidence;
-    for (uint64_t from = 0; from < n;) {
-        struct span span = {.from = from, .to = block_end(from, n)};
-        struct keys keys = {edge[from].root, edge[span.to - 1].root, 0};
-        HX_TRY(write_block(w, HX_FAMILY_ROOT_EDGE, &span, &keys, root_edge_columns, columns));
-        from = span.to;
-    }
-    return NULL;
+    struct family family = {.w = w,
+                            .id = HX_FAMILY_ROOT_EDGE,
+                            .rows = w->snapshot->root_edges.n,
+                            .columns = COUNT(root_edge_columns) - !w->graph->evidence,
+                            .keys = find_root_edge_keys};
+    memcpy(family.column, root_edge_columns, sizeof root_edge_columns);
+    return write_family(&family);
 }
 
 hx_error *hx_writer_no_root_edges(struct hx_writer *w)
 {
-    return write_block(w, HX_FAMILY_ROOT_EDGE, &(struct span){0}, &(struct keys){0}, NULL, 0);
+    int64_t block;
+    return put_block(w, HX_FAMILY_ROOT_EDGE, &(struct span){0}, &(struct keys){0}, &block);
+}
+
+static void find_page_keys(struct hx_writer *w, const struct span *span, struct keys *ret)
+{
+    const struct hx_range *range = w->snapshot->resident.v;
+    *ret = (struct keys){first_page(&range[span->from]), first_page(&range[span->to - 1]), 0};
 }
 
 static hx_error *write_resident(struct hx_writer *w)
 {
-    const struct hx_range *range = w->snapshot->resident.v;
-    uint64_t n = w->snapshot->has_resident ? w->snapshot->resident.n : 0;
-    for (uint64_t from = 0; from < n;) {
-        struct span span = {.from = from, .to = block_end(from, n)};
-        struct keys keys = {first_page(&range[from]), first_page(&range[span.to - 1]), 0};
-        HX_TRY(write_block(w, HX_FAMILY_RESIDENT, &span, &keys, resident_columns,
-                           COUNT(resident_columns)));
-        from = span.to;
-    }
-    return NULL;
+    struct family family = {.w = w,
+                            .id = HX_FAMILY_RESIDENT,
+                            .rows = w->snapshot->has_resident ? w->snapshot->resident.n : 0,
+                            .columns = COUNT(resident_columns),
+                            .keys = find_page_keys};
+    memcpy(family.column, resident_columns, sizeof resident_columns);
+    return write_family(&family);
 }
 
 /* Incoming edges in one pass over the edges when the reverse index is not there. */
@@ -378,7 +437,8 @@ hx_error *hx_writer_prepare(struct hx_writer *w)
     HX_TRY(hx_codec_create(&w->codec));
     w->value = malloc(HX_BLOCK_ROWS * sizeof *w->value);
     w->blob = malloc(hx_column_bound(HX_BLOCK_ROWS));
-    return w->value && w->blob ? NULL : hx_error_nomem();
+    HX_NEED(w->value && w->blob);
+    return hx_encoder_create(w->threads, &w->encoder);
 }
 
 hx_error *hx_writer_leave(struct hx_writer *w)
@@ -425,6 +485,7 @@ void hx_writer_deinit(struct hx_writer *w)
 {
     hx_inserter_deinit(&w->insert);
     hx_codec_destroy(w->codec);
+    hx_encoder_destroy(w->encoder);
     free(w->value);
     free(w->blob);
     hx_big_free(&w->in_mem);
@@ -471,6 +532,7 @@ hx_error *hx_store_add(hx_store *store, struct hx_snapshot *snapshot,
         .graph = &snapshot->graph,
         .adding = true,
         .progress = progress,
+        .threads = analysis ? analysis->threads : 0,
         .rows_total = snapshot->graph.n + snapshot->graph.n_edges + snapshot->root_edges.n,
     };
     HX_TRY(hx_db_exec(store->db, store->path, "BEGIN IMMEDIATE"));

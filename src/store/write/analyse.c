@@ -56,18 +56,44 @@ static hx_error *find_objects(struct hx_writer *w)
                               (long long)w->id);
 }
 
-hx_error *hx_analyse_column(struct hx_writer *w, enum hx_column_id column, hx_gather_fn *gather,
+/* A column of all objects. */
+struct analysed_column {
+    struct hx_writer *w;
+    enum hx_column_id id;
+    hx_gather_fn *gather;
+    const void *context;
+};
+
+static size_t gather_block(const void *context, size_t i, uint64_t *value)
+{
+    const struct analysed_column *column = context;
+    const struct hx_object_block *block = &column->w->objects.v[i];
+    column->gather(column->context, block->from, block->to, value);
+    return block->to - block->from;
+}
+
+static hx_error *put_block_column(void *sink, size_t i, const void *blob, size_t bytes)
+{
+    const struct analysed_column *column = sink;
+    struct hx_writer *w = column->w;
+    const struct hx_object_block *block = &w->objects.v[i];
+    hx_progress_at(w->progress, "storing", block->to, w->graph->n);
+    if (hx_progress_cancelled(w->progress))
+        return hx_error_cancelled(w->what);
+    return hx_insert(&w->insert, column, .id = hx_int(block->id * HX_COLUMN_SLOTS + column->id),
+                     .data = {blob, bytes});
+}
+
+hx_error *hx_analyse_column(struct hx_writer *w, enum hx_column_id id, hx_gather_fn *gather,
                             const void *context)
 {
-    for (size_t b = 0; b < w->objects.n; b++) {
-        const struct hx_object_block *block = &w->objects.v[b];
-        gather(context, block->from, block->to, w->value);
-        HX_TRY(hx_writer_put(w, block->id, column, block->to - block->from));
-        hx_progress_at(w->progress, "storing", block->to, w->graph->n);
-        if (hx_progress_cancelled(w->progress))
-            return hx_error_cancelled(w->what);
-    }
-    return NULL;
+    struct analysed_column column = {w, id, gather, context};
+    struct hx_encode encode = {.pieces = w->objects.n,
+                               .context = &column,
+                               .gather = gather_block,
+                               .put = put_block_column,
+                               .sink = &column};
+    return hx_encode(w->encoder, &encode, w->graph->n);
 }
 
 hx_error *hx_analyse_roots(struct hx_writer *w, const struct hx_analysis *analysis)

@@ -28,7 +28,7 @@ hx_error *hx_analysed_hold(sqlite3 *db, const char *what, int64_t number,
 
 /* --- for the parts --- */
 
-/* Fills value[0 .. to - from) with what a column says of objects [from, to). */
+/* Fills value[0 .. to - from) with what a column says of objects [from, to). Several threads do. */
 typedef void hx_gather_fn(const void *context, uint64_t from, uint64_t to, uint64_t *value);
 
 /* Writes a column of all objects. */

@@ -11,6 +11,7 @@
 #include "store/schema/row.h"
 #include "store/schema/schema.h"
 #include "store/store.h"
+#include "store/write/encode.h"
 #include "traverse/retain/scheme.h"
 
 #include <string.h>
@@ -33,6 +34,8 @@ struct hx_writer {
     int64_t id; /* of the snapshot */
     int64_t next_block;
     struct hx_inserter insert;
+    unsigned threads; /* 0: decide */
+    hx_encoder *encoder;
     hx_codec *codec;
     uint64_t *value; /* HX_BLOCK_ROWS */
     uint8_t *blob;   /* hx_column_bound() */
