@@ -62,6 +62,8 @@ static hx_error *group_part(const struct grouping *grouping, struct part *part)
     uint32_t last = HX_NO_PAIR;
     size_t span = 0;
     for (hx_obj i = part->from; i < part->to; i++) {
+        if (part->to - i > HX_AHEAD_RANGE)
+            hx_judge_prefetch(grouping->judge, i + HX_AHEAD_RANGE, span);
         uint64_t key = group_key(grouping->judge, i, &span);
         if (last == HX_NO_PAIR || key != last_key)
             HX_TRY(add_group(part, key, &last));

@@ -39,7 +39,8 @@ struct look {
     uint32_t *tail; /* pointers behind text, by size and offset */
     struct counts *counts;
     uint8_t *seen; /* of each field: it has arrays */
-    struct hx_big tail_mem, counts_mem, seen_mem;
+    bool *asked;   /* for each group: its blocks may have text or arrays */
+    struct hx_big tail_mem, counts_mem, seen_mem, asked_mem;
     bool count;
 };
 
@@ -79,18 +80,34 @@ static size_t find_text_end(const uint64_t *word, size_t n)
     return longest >= TEXT_LEAST && longest * 4 >= n ? end : 0;
 }
 
+/* Pointers behind text in blocks of a size, and all words there that are not null. */
+static uint32_t *all_of(const struct look *look, uint64_t size)
+{
+    return &look->tail[key_of(size, UINT64_MAX) % FIELDS];
+}
+
+static uint32_t *all_set_of(const struct look *look, uint64_t size)
+{
+    return &look->tail[key_of(size, UINT64_MAX - 1) % FIELDS];
+}
+
+static bool may_have_text(const struct look *look, uint64_t size)
+{
+    if (size < BYTES_LEAST || look->count)
+        return size >= BYTES_LEAST;
+    const uint32_t all = *all_of(look, size), set = *all_set_of(look, size);
+    return all && !hx_part_below((uint64_t)set - all, set, JUNK);
+}
+
 static void judge_text(const struct look *look, hx_obj i, size_t *span)
 {
     const struct hx_graph *graph = look->judge->graph;
     uint64_t size = graph->size[i];
     size_t n = size / HX_WORD, set = 0;
     hx_eidx last = graph->fwd[i + 1];
-    if (size < BYTES_LEAST || graph->fwd[i] == last)
+    if (graph->fwd[i] == last || !may_have_text(look, size))
         return;
-    uint32_t *all = &look->tail[key_of(size, UINT64_MAX) % FIELDS];
-    uint32_t *all_set = &look->tail[key_of(size, UINT64_MAX - 1) % FIELDS];
-    if (!look->count && (!*all || hx_part_below((uint64_t)*all_set - *all, *all_set, JUNK)))
-        return;
+    uint32_t *all = all_of(look, size), *all_set = all_set_of(look, size);
     const uint64_t *word = hx_judge_peek(look->judge, graph->addr[i], n, span);
     size_t end = word ? find_text_end(word, n) : 0;
     if (!end)
@@ -267,9 +284,23 @@ static void judge_object(const struct look *look, hx_obj i, size_t span[2])
 static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
 {
     (void)worker;
+    const struct look *look = context;
+    const uint32_t *group = look->judge->groups->of;
     size_t span[2] = {0, 0};
-    for (hx_obj i = from; i < to; i++)
-        judge_object(context, i, span);
+    for (hx_obj i = from; i < to; i++) {
+        if (to - i > HX_AHEAD_RANGE && look->asked[group[i + HX_AHEAD_RANGE]])
+            hx_judge_prefetch(look->judge, i + HX_AHEAD_RANGE, span[0]);
+        if (look->asked[group[i]])
+            judge_object(look, i, span);
+    }
+}
+
+static bool is_asked(const struct look *look, uint64_t size)
+{
+    bool arrays = false;
+    for (uint64_t at = 0; size <= FIELD_BYTES && at < size; at += HX_WORD)
+        arrays |= look->seen[key_of(size, at) % FIELDS];
+    return arrays || may_have_text(look, size);
 }
 
 static void count_group(void *context, unsigned worker, uint32_t number)
@@ -314,6 +345,9 @@ static hx_error *judge_buffers(struct look *look)
     look->count = true;
     HX_TRY(hx_judge_groups(look->judge, count_group, look));
     look->count = false;
+    HX_TRY(hx_big_array(look->asked, look->judge->groups->n));
+    for (uint32_t i = 0; i < look->judge->groups->n; i++)
+        look->asked[i] = is_asked(look, look->judge->groups->group[i].size);
     judge_roots(look);
     return hx_judge_objects(look->judge, judge_block, look);
 }
@@ -325,5 +359,6 @@ hx_error *hx_judge_buffers(const struct hx_judge *judge)
     hx_big_free(&look.tail_mem);
     hx_big_free(&look.counts_mem);
     hx_big_free(&look.seen_mem);
+    hx_big_free(&look.asked_mem);
     return err;
 }

@@ -61,15 +61,20 @@ const uint64_t *hx_judge_peek(const struct hx_judge *judge, uint64_t addr, size_
 
 enum { HX_AHEAD_RANGE = 32, HX_AHEAD_EDGES = 16 }; /* objects */
 
-/* Reads ahead the first words of an object, where they are in the span of the hint. */
-HX_PREFETCHES void hx_judge_prefetch(const struct hx_judge *judge, hx_obj object, size_t span)
+/* Reads ahead a word, where it is in the span of the hint. */
+HX_PREFETCHES void hx_judge_prefetch_at(const struct hx_judge *judge, uint64_t addr, size_t span)
 {
-    const uint64_t addr = judge->graph->addr[object];
     if (span >= judge->image->n)
         return;
     const struct hx_span *at = &judge->image->span[span];
     if (addr - at->start < at->end - at->start)
         __builtin_prefetch(at->bytes + (addr - at->start));
+}
+
+/* The same of an object's first word. */
+HX_PREFETCHES void hx_judge_prefetch(const struct hx_judge *judge, hx_obj object, size_t span)
+{
+    hx_judge_prefetch_at(judge, judge->graph->addr[object], span);
 }
 
 /* The same of object[i + HX_AHEAD_EDGES * step] of n, and its edges; where these and the words are,

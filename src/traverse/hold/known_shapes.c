@@ -315,17 +315,20 @@ static void judge_deque_block(const struct hx_judge *judge, uint64_t first, uint
  * blocks are where the map says. */
 static bool is_deque(const struct place *place)
 {
-    if (place->n < DEQUE_WORDS || place->word[1] > place->judge->groups->largest / HX_WORD ||
-        !fits(place->judge, place->target, place->word[1] * HX_WORD))
+    if (place->n < DEQUE_WORDS || place->word[1] > place->judge->groups->largest / HX_WORD)
         return false;
     const uint64_t *first = place->word + 2, *last = place->word + 6;
     uint64_t map_end = place->word[0] + place->word[1] * HX_WORD;
-    for (size_t i = 0; i < 2; i++) {
-        const uint64_t *iterator = i ? last : first;
+    for (const uint64_t *iterator = first; iterator <= last; iterator += last - first)
+        if (iterator[0] < iterator[1] || iterator[0] > iterator[2] ||
+            iterator[2] - iterator[1] > DEQUE_BLOCK || iterator[3] < place->word[0] ||
+            iterator[3] >= map_end)
+            return false;
+    if (!fits(place->judge, place->target, place->word[1] * HX_WORD))
+        return false;
+    for (const uint64_t *iterator = first; iterator <= last; iterator += last - first) {
         const uint64_t *node = hx_judge_peek(place->judge, iterator[3], 1, place->span);
-        if (!node || *node != iterator[1] || iterator[0] < iterator[1] ||
-            iterator[0] > iterator[2] || iterator[2] - iterator[1] > DEQUE_BLOCK ||
-            iterator[3] < place->word[0] || iterator[3] >= map_end)
+        if (!node || *node != iterator[1])
             return false;
     }
     return first[3] <= last[3];
@@ -635,6 +638,8 @@ static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
     const struct hx_graph *graph = look->judge->graph;
     size_t span[2] = {0, 0};
     for (hx_obj i = from; i < to; i++) {
+        if (to - i > HX_AHEAD_RANGE && look->of[look->judge->groups->of[i + HX_AHEAD_RANGE]])
+            hx_judge_prefetch(look->judge, i + HX_AHEAD_RANGE, span[0]);
         if (graph->requested && graph->requested[i] != HX_NO_REQUEST)
             judge_requested(look->judge, i);
         judge_object(look, i, span);
@@ -685,22 +690,43 @@ static void judge_ends(void *context, unsigned worker, hx_obj from, hx_obj to)
     }
 }
 
+/* Is the text of a string in a block of its own there, by the words beside its pointer? */
+static bool may_be_long(const struct hx_judge *judge, const uint64_t *word, size_t i, size_t n)
+{
+    const uint64_t largest = judge->groups->largest;
+    return (n - i >= 3 && word[i + 1] <= word[i + 2] && word[i + 2] < largest) ||
+           (i >= 2 && word[i - 1] < word[i - 2] && word[i - 2] <= largest + 1);
+}
+
 /* Pointers to the text of strings, whatever statistics say: the others of a field are short. */
+static void keep_object(const struct look *look, hx_obj i, size_t span[2])
+{
+    const struct hx_graph *graph = look->judge->graph;
+    const size_t n = graph->size[i] / HX_WORD;
+    const uint64_t *word = NULL;
+    for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++) {
+        hx_evidence now = graph->evidence[e];
+        struct place place;
+        if (HX_EVIDENCE_RULE(now) < HX_RULE_slack || HX_EVIDENCE_KIND(now) != HX_EDGE_START)
+            continue;
+        word = word ? word : hx_judge_peek(look->judge, graph->addr[i], n, &span[0]);
+        if ((!word ||
+             may_be_long(look->judge, word, hx_edge_offset(graph->edge[e]) / HX_WORD, n)) &&
+            find_place(look, i, e, span, &place) && (is_string(&place) || is_libcxx_string(&place)))
+            graph->evidence[e] = HX_EVIDENCE(HX_RULE_NONE, HX_EVIDENCE_KIND(now));
+    }
+}
+
 static void keep_block(void *context, unsigned worker, hx_obj from, hx_obj to)
 {
     (void)worker;
-    const struct look *look = context;
-    const struct hx_graph *graph = look->judge->graph;
     size_t span[2] = {0, 0};
-    for (hx_obj i = from; i < to; i++)
-        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
-            hx_evidence now = graph->evidence[e];
-            struct place place;
-            if (HX_EVIDENCE_RULE(now) >= HX_RULE_slack && HX_EVIDENCE_KIND(now) == HX_EDGE_START &&
-                find_place(look, i, e, span, &place) &&
-                (is_string(&place) || is_libcxx_string(&place)))
-                graph->evidence[e] = HX_EVIDENCE(HX_RULE_NONE, HX_EVIDENCE_KIND(now));
-        }
+    for (hx_obj i = from; i < to; i++) {
+        const struct look *look = context;
+        if (to - i > HX_AHEAD_RANGE)
+            hx_judge_prefetch(look->judge, i + HX_AHEAD_RANGE, span[0]);
+        keep_object(look, i, span);
+    }
 }
 
 hx_error *hx_judge_texts(const struct hx_judge *judge)

@@ -642,13 +642,22 @@ static uint16_t shape_of(const struct shapes *shapes, hx_obj object, size_t *spa
     return group->rest;
 }
 
+static bool is_looked_at(const struct shapes *shapes, hx_obj object)
+{
+    const struct group *group = &shapes->group[shapes->judge->groups->of[object]];
+    return group->variants && !group->uniform;
+}
+
 static void give_shapes(void *context, unsigned worker, hx_obj from, hx_obj to)
 {
     (void)worker;
     struct shapes *shapes = context;
     size_t span = 0;
-    for (hx_obj i = from; i < to; i++)
+    for (hx_obj i = from; i < to; i++) {
+        if (to - i > HX_AHEAD_RANGE && is_looked_at(shapes, i + HX_AHEAD_RANGE))
+            hx_judge_prefetch(shapes->judge, i + HX_AHEAD_RANGE, span);
         shapes->graph->shape[i] = shape_of(shapes, i, &span);
+    }
 }
 
 /* Every so many of a group's sample. */

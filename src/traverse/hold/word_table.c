@@ -69,6 +69,8 @@ hx_error *hx_word_table_fill(const struct hx_judge *judge, const struct hx_block
     }
     for (size_t i = 0; i < rows; i++) {
         hx_obj object = sample[i * group->samples / rows];
+        hx_judge_look_ahead(judge, sample, i * group->samples / rows, group->samples,
+                            group->samples / rows, span);
         ret->word[ret->rows] = hx_judge_peek(judge, graph->addr[object], ret->words, &span);
         if (ret->word[ret->rows])
             fill_row(judge, ret, object, gone);
