@@ -23,7 +23,7 @@
 #define TYPE_WORK UINT64_C(400000000) /* objects and edges to pass for the sizes of types */
 #define TYPE_PASS 64                  /* types of one pass (groups.h) */
 #define TWO_FIT   ((hx_obj)50000)     /* up to so many objects two threads' memory is nothing */
-#define SURE_PART 4     /* differences are worth it, and fit, up to a fourth (sure.h) */
+#define SURE_PART 4 /* differences are worth it, and fit, up to a fourth (sure.h) */
 
 /* One of the largest. */
 struct top {
