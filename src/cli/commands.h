@@ -56,7 +56,7 @@ enum hx_exit {
       "write a store in the format of another program")                                            \
     X(import, "IN", 1, 1, HX_OPTS_FOREIGN | HX_BIT(OUT) | HX_BIT(THREADS_AS),                      \
       "read a core or a GHC profile into a store")                                                 \
-    X(sql, "FILE 'SELECT ...'", 2, 2, HX_OPTS_FOREIGN | HX_BIT(FORMAT),                            \
+    X(sql, "FILE 'SELECT ...'", 2, 2, HX_OPTS_FOREIGN | HX_BIT(FORMAT) | HX_BIT(ANALYSE),          \
       "ask a store in SQL, read only")                                                             \
     X(doctor, "[PID]", 0, 1, HX_BIT(FORMAT),                                                       \
       "what works here, and what to type where it does not")                                       \

@@ -68,7 +68,7 @@ def shown(folder, name):
 def printed(folder, view, snapshot, *options):
     if view.startswith("SELECT"):
         return rows_of(run(HEAPX, "sql", "test.db", view.format(snapshot), "--format", "csv",
-                           folder=folder))
+                           "--analyse", "later", folder=folder))
     number = "all" if view == "snapshots" else str(snapshot)
     return rows_of(run(HEAPX, "report", "test.db", view, "--snapshot", number, "--format", "csv",
                        *options, folder=folder, status=(0, 1, 3)))
