@@ -2,8 +2,11 @@
 #include "base/parallel.h"
 
 #include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 
 #define THREADS_DEFAULT_MAX 16
+#define SPINS               4000 /* looks at a word before a thread sleeps or yields: about 100 us */
 
 unsigned hx_threads(unsigned asked)
 {
@@ -62,6 +65,118 @@ void hx_parallel(unsigned n, void (*work)(void *context, unsigned i), void *cont
             work(context, i);
     }
 }
+
+/* --- a team ------------------------------------------------------------------------------- */
+
+/* `piece` counts the pieces of work; at the last one, which is none, all end. A worker that sleeps
+ * has said so before it looked at `piece` again, so that nobody is missed. */
+struct hx_team {
+    void (*work)(void *context, unsigned i);
+    void *context;
+    unsigned n, asked;
+    atomic_uint piece, busy, asleep;
+    atomic_bool ends;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct member {
+        struct hx_team *team;
+        unsigned i;
+        pthread_t thread;
+    } member[HX_THREADS_MAX];
+};
+
+static inline void spin(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+static void wait_for_piece(struct hx_team *team, unsigned last)
+{
+    for (unsigned i = 0; i < SPINS; i++, spin())
+        if (atomic_load(&team->piece) != last)
+            return;
+    pthread_mutex_lock(&team->lock);
+    atomic_fetch_add(&team->asleep, 1);
+    while (atomic_load(&team->piece) == last)
+        pthread_cond_wait(&team->wake, &team->lock);
+    atomic_fetch_sub(&team->asleep, 1);
+    pthread_mutex_unlock(&team->lock);
+}
+
+static void *member_main(void *arg)
+{
+    const struct member *member = arg;
+    struct hx_team *team = member->team;
+    for (unsigned piece = 0;; piece++) {
+        wait_for_piece(team, piece);
+        if (atomic_load(&team->ends))
+            return NULL;
+        team->work(team->context, member->i);
+        atomic_fetch_sub(&team->busy, 1);
+    }
+}
+
+static void begin_piece(struct hx_team *team)
+{
+    atomic_fetch_add(&team->piece, 1);
+    if (!atomic_load(&team->asleep))
+        return;
+    pthread_mutex_lock(&team->lock);
+    pthread_cond_broadcast(&team->wake);
+    pthread_mutex_unlock(&team->lock);
+}
+
+hx_error *hx_team_create(unsigned n, struct hx_team **ret)
+{
+    struct hx_team *team = calloc(1, sizeof *team);
+    HX_NEED(team);
+    team->asked = n < HX_THREADS_MAX ? n : HX_THREADS_MAX;
+    pthread_mutex_init(&team->lock, NULL);
+    pthread_cond_init(&team->wake, NULL);
+    sigset_t blocked, before;
+    hx_thread_signals(&blocked);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    for (team->n = 1; team->n < team->asked; team->n++) {
+        struct member *member = &team->member[team->n];
+        *member = (struct member){.team = team, .i = team->n};
+        if (pthread_create(&member->thread, NULL, member_main, member) != 0)
+            break;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    *ret = team;
+    return NULL;
+}
+
+void hx_team_run(struct hx_team *team, void (*work)(void *context, unsigned i), void *context)
+{
+    team->work = work;
+    team->context = context;
+    atomic_store(&team->busy, team->n - 1);
+    begin_piece(team);
+    work(context, 0);
+    for (unsigned i = team->n; i < team->asked; i++)
+        work(context, i);
+    for (unsigned i = 0; atomic_load(&team->busy); i++, spin())
+        if (i >= SPINS)
+            sched_yield();
+}
+
+void hx_team_destroy(struct hx_team *team)
+{
+    if (!team)
+        return;
+    atomic_store(&team->ends, true);
+    begin_piece(team);
+    for (unsigned i = 1; i < team->n; i++)
+        pthread_join(team->member[i].thread, NULL);
+    pthread_mutex_destroy(&team->lock);
+    pthread_cond_destroy(&team->wake);
+    free(team);
+}
+
+/* --- beside ------------------------------------------------------------------------------- */
 
 static void *aside_main(void *arg)
 {

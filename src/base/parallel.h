@@ -6,6 +6,8 @@
 #ifndef HX_BASE_PARALLEL_H
 #define HX_BASE_PARALLEL_H
 
+#include "base/error.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -25,6 +27,16 @@ unsigned hx_threads(unsigned asked);
  * a thread cannot be made its call runs on the caller's thread after work 0: so no
  * worker may wait for another one to begin. */
 void hx_parallel(unsigned n, void (*work)(void *context, unsigned i), void *context);
+
+/* Threads that stand by for many short pieces of work, one behind the other: a piece costs a
+ * microsecond or two where it follows soon, and not the making of a thread. They sleep after a
+ * while. */
+struct hx_team;
+/* `n` workers, the caller's thread included; where threads cannot be made, fewer. */
+hx_error *hx_team_create(unsigned n, struct hx_team **ret);
+/* As hx_parallel() does with all workers. */
+void hx_team_run(struct hx_team *team, void (*work)(void *context, unsigned i), void *context);
+void hx_team_destroy(struct hx_team *team); /* NULL is legal */
 
 /* Work beside the caller's. */
 struct hx_aside {

@@ -160,12 +160,54 @@ static void test_parallel(void **state)
     assert_int_equal(hx_threads(100000), HX_THREADS_MAX);
 }
 
+/* Each worker of each piece: once, and none of another piece at the same time. */
+struct pieces {
+    atomic_uint called[HX_THREADS_MAX], inside;
+    unsigned piece, wrong;
+};
+
+static void note_piece(void *context, unsigned i)
+{
+    struct pieces *pieces = context;
+    atomic_fetch_add(&pieces->inside, 1);
+    if (atomic_fetch_add(&pieces->called[i], 1) != pieces->piece)
+        __atomic_store_n(&pieces->wrong, 1, __ATOMIC_RELAXED);
+    if (i == 2 && pieces->piece % 64 == 5) /* the others wait for it, and go to sleep */
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    atomic_fetch_sub(&pieces->inside, 1);
+}
+
+static void test_team(void **state)
+{
+    (void)state;
+    struct pieces pieces = {.wrong = 0};
+    struct hx_team *team = NULL;
+    assert_null(hx_team_create(4, &team));
+    for (pieces.piece = 0; pieces.piece < 500; pieces.piece++) {
+        hx_team_run(team, note_piece, &pieces);
+        assert_int_equal(atomic_load(&pieces.inside), 0);
+        if (pieces.piece % 100 == 7) /* all sleep */
+            nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+    hx_team_destroy(team);
+    for (unsigned i = 0; i < HX_THREADS_MAX; i++)
+        assert_int_equal(pieces.called[i], i < 4 ? 500 : 0);
+    assert_int_equal(pieces.wrong, 0);
+    assert_null(hx_team_create(1, &team));
+    pieces = (struct pieces){.wrong = 0};
+    hx_team_run(team, note_piece, &pieces);
+    assert_int_equal(pieces.called[0], 1);
+    hx_team_destroy(team);
+    hx_team_destroy(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reverse), cmocka_unit_test(test_reverse_threads),
         cmocka_unit_test(test_check),   cmocka_unit_test(test_find),
         cmocka_unit_test(test_empty),   cmocka_unit_test(test_parallel),
+        cmocka_unit_test(test_team),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,13 +19,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SEVERAL    UINT32_MAX
-#define CHUNK      2048  /* objects of a level that a worker claims at once */
-#define BROAD      8192  /* a level of so many objects is worth several workers */
-#define HEAD_EDGES 64    /* a block of more is no head of a list */
-#define LOOK       16384 /* objects of narrow levels between two looks whether to stop */
-#define BLOCK      65536 /* objects that a worker looks through at once */
-#define FEW        32768 /* below this a second thread costs more than it brings */
+#define SEVERAL     UINT32_MAX
+#define CHUNK       2048  /* objects of a level that a worker claims at once, */
+#define CHUNK_LEAST 64   /* and in a level of few */
+#define BROAD       256  /* a level of so many objects is worth several workers */
+#define HEAD_EDGES  64    /* a block of more is no head of a list */
+#define LOOK        16384 /* objects of narrow levels between two looks whether to stop */
+#define BLOCK       65536 /* objects that a worker looks through at once */
+#define FEW         32768 /* below this a second thread costs more than it brings */
 
 /* A link of an intrusive list is as good as one to the start, one to the first piece of a block no
  * better than those to others. */
@@ -120,7 +121,9 @@ struct spread {
     struct hx_big near_mem, level_object_mem, holder_1_mem, waits_mem;
     uint64_t reached;
     unsigned later;
+    struct hx_team *team; /* for levels */
     struct found found[HX_THREADS_MAX];
+    size_t chunk;
     atomic_size_t claimed;
 };
 
@@ -217,11 +220,12 @@ static void spread_objects(struct spread *spread, struct found *found, size_t fr
 static void spread_worker(void *context, unsigned i)
 {
     struct spread *spread = context;
+    const size_t chunk = spread->chunk;
     size_t from;
-    while ((from = atomic_fetch_add(&spread->claimed, CHUNK)) < spread->n_level &&
+    while ((from = atomic_fetch_add(&spread->claimed, chunk)) < spread->n_level &&
            !hx_progress_cancelled(spread->progress)) {
         size_t left = spread->n_level - from;
-        spread_objects(spread, &spread->found[i], from, from + (left < CHUNK ? left : CHUNK));
+        spread_objects(spread, &spread->found[i], from, from + (left < chunk ? left : chunk));
     }
 }
 
@@ -349,8 +353,12 @@ static hx_error *spread_level(struct spread *spread)
     unsigned workers = spread->n_level < BROAD ? 1 : spread->threads;
     uint64_t before = spread->reached / LOOK;
     atomic_store(&spread->claimed, 0);
+    spread->chunk = spread->n_level / (workers * 4);
+    spread->chunk = spread->chunk < CHUNK_LEAST ? CHUNK_LEAST
+                    : spread->chunk > CHUNK     ? CHUNK
+                                                : spread->chunk;
     if (workers > 1)
-        hx_parallel(workers, spread_worker, spread);
+        hx_team_run(spread->team, spread_worker, spread);
     else
         spread_objects(spread, &spread->found[0], 0, spread->n_level);
     spread->reached += spread->n_level;
@@ -543,6 +551,7 @@ static hx_error *spread_all(struct spread *spread)
     HX_TRY(hx_big_array(spread->waits, (size_t)n / 64 + 1));
     if (spread->structures)
         HX_TRY(hx_big_array(spread->holder_1, n));
+    HX_TRY(hx_team_create(n < FEW ? 1 : spread->threads, &spread->team));
     each_block(spread, begin_blocks);
     for (spread->round = 1; spread->round <= HX_ROUNDS; spread->round++)
         HX_TRY(spread_round(spread));
@@ -570,6 +579,7 @@ hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_o
     hx_edge_rounds_init(options, snapshot->interior, &spread->rounds);
     spread->rounds.named = named_roots;
     hx_error *err = spread_all(spread);
+    hx_team_destroy(spread->team);
     for (unsigned i = 0; i < spread->threads; i++) {
         hx_vec_free(&spread->found[i].next);
         hx_vec_free(&spread->found[i].entered);
