@@ -34,6 +34,7 @@ enum hx_edge_kind {
     HX_EDGE_INTERIOR = 2,
     HX_EDGE_ASIDE = 3, /* not followed for now: it is no edge of the chosen graph (hold/rounds.h) */
 };
+#define HX_EDGE_KINDS_ALL ((1u << (HX_EDGE_ASIDE + 1)) - 1) /* a bit for each */
 const char *hx_edge_kind_name(enum hx_edge_kind kind);
 
 enum hx_state {

@@ -66,8 +66,9 @@ hx_error *hx_subgraph_make(const struct hx_graph *graph, const uint64_t *bits, u
                            const uint64_t *cut, struct hx_subgraph *ret)
 {
     *ret = (struct hx_subgraph){.bits = bits};
-    bool aside = follows >> HX_EDGE_ASIDE & 1;
-    if (!aside && count_set_bits(bits, ((size_t)graph->n + 63) / 64) > graph->n / 2) {
+    /* Of edges that were set aside a copy tells what they are otherwise. */
+    bool as_is = !(follows >> HX_EDGE_ASIDE & 1) || follows == HX_EDGE_KINDS_ALL;
+    if (as_is && count_set_bits(bits, ((size_t)graph->n + 63) / 64) > graph->n / 2) {
         ret->graph = *graph;
         ret->whole = true;
         return NULL;

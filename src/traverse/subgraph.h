@@ -21,9 +21,9 @@ struct hx_subgraph {
 };
 
 /* Only edges that are followed (bit for each enum hx_edge_kind), and none of objects that are cut
- * (a bit each, or NULL). HX_EDGE_ASIDE among them: edges that were set aside are in it, never
- * whole, as what their evidence says. Linear; takes at most 7 bytes an object and 4 an edge of the
- * whole graph, if the subgraph has its share of edges. */
+ * (a bit each, or NULL). HX_EDGE_ASIDE among them, but not all kinds: edges that were set aside are
+ * in it as what their evidence says, and it is never whole. Linear; takes at most 7 bytes an object
+ * and 4 an edge of the whole graph, if the subgraph has its share of edges. */
 hx_error *hx_subgraph_make(const struct hx_graph *graph, const uint64_t *bits, unsigned follows,
                            const uint64_t *cut, struct hx_subgraph *ret);
 void hx_subgraph_deinit(struct hx_subgraph *subgraph);

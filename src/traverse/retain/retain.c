@@ -69,8 +69,7 @@ static inline bool is_cut(const struct flow *flow, hx_obj object)
 
 static inline bool flow_follows(const struct flow *flow, const struct hx_graph *graph, hx_eidx e)
 {
-    const unsigned every = (1u << (HX_EDGE_ASIDE + 1)) - 1; /* then nobody has to look */
-    return flow->follows == every ||
+    return flow->follows == HX_EDGE_KINDS_ALL || /* then nobody has to look */
            (flow->follows >> hx_edge_kind_over(graph, e, flow->follows) & 1);
 }
 
