@@ -176,6 +176,7 @@ hx_error *hx_store_revise(hx_store *store, int64_t number, struct hx_snapshot *s
         .snapshot = snapshot,
         .graph = &snapshot->graph,
         .progress = progress,
+        .threads = analysis->threads,
         .id = number,
         .rows_total = snapshot->root_edges.n,
         .apart = parts & before ? NULL : analysis->apart,
