@@ -391,21 +391,26 @@ static size_t change_values_of(struct lie *lie, const uint8_t *blob, size_t byte
     if (n == 0 || n >= HX_BLOCK_ROWS || hx_codec_create(&codec))
         return 0;
     uint64_t *value = calloc(n + 1, sizeof *value);
+    uint16_t *place = calloc(n + 2, sizeof *place);
     *ret = malloc(hx_column_bound(n + 1));
-    if (!value || !*ret)
+    if (!value || !place || !*ret)
         abort();
-    hx_error *err = hx_column_decode(codec, blob, bytes, value, n);
+    for (size_t i = 0; i <= n; i++)
+        place[i] = (uint16_t)i; /* as they lie */
+    hx_error *err = hx_column_decode(codec, blob, bytes, place, value, n);
     size_t changes = hx_fuzz_below(lie->state, 4) ? 1 + hx_fuzz_below(lie->state, 3) : n;
     for (size_t i = 0; i < changes; i++)
         change_value(lie, value, n);
     size_t left = hx_fuzz_below(lie->state, 20) ? n : n - 1 + 2 * hx_fuzz_below(lie->state, 2);
     if (!err)
-        err = hx_column_encode(codec, value, left, *ret, &encoded);
+        err = hx_column_encode(codec, value, hx_fuzz_below(lie->state, 2) ? place : NULL, left,
+                               *ret, &encoded);
     if (err)
         encoded = 0;
     hx_error_free(err);
     hx_codec_destroy(codec);
     free(value);
+    free(place);
     return encoded;
 }
 

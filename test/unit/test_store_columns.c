@@ -105,7 +105,7 @@ static void put_column(sqlite3 *db, const char *where, int64_t id, const uint64_
     sqlite3_stmt *st;
     char sql[100];
     assert_non_null(blob);
-    assert_done(hx_column_encode(codec, value, n, blob, &bytes));
+    assert_done(hx_column_encode(codec, value, NULL, n, blob, &bytes));
     snprintf(sql, sizeof sql, "INSERT OR REPLACE INTO %s.hx_column VALUES(?,?)", where);
     assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
     sqlite3_bind_int64(st, 1, id);

@@ -8,6 +8,7 @@
 #include "model/graph.h"
 #include "store/cost/stack_map.h"
 #include "store/db.h"
+#include "store/objects/classes.h"
 #include "store/objects/overlay.h"
 #include "store/objects/top.h"
 #include "traverse/hold/rules.h"
@@ -21,8 +22,9 @@
  * a limit; blocks beyond it have none. */
 enum { SIEVE_BITS = 1 << 19, SIEVE_BYTES = 26 << 20 };
 
-/* Decoded columns to keep. The addresses and sizes of 10 million objects are 60 MB. */
-enum { CACHE_BYTES = 64 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
+/* Decoded columns to keep. The addresses and sizes of 10 million objects are 60 MB, where their
+ * rows lie 20. */
+enum { CACHE_BYTES = 84 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
 
 /* Indexes and lists of names to keep: they are looked for one after the other, and a store may have
  * a snapshot for each second of a day. */
@@ -67,7 +69,7 @@ struct hx_blocks {
     atomic_bool interrupted;
     const uint16_t *pick; /* the rows of the block that are decoded; NULL: all */
     size_t picks;
-    uint64_t value[HX_BLOCK_ROWS], other[HX_BLOCK_ROWS];
+    uint64_t value[HX_BLOCK_ROWS], other[HX_BLOCK_ROWS], spare[HX_BLOCK_ROWS];
 };
 
 static hx_error *damaged_block(const char *how)
@@ -236,6 +238,7 @@ static hx_error *read_index(hx_blocks *blocks, struct hx_block_index *index)
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
         int64_t n = sqlite3_column_int64(st, 2);
         struct hx_block block = {
+            .index = index,
             .id = sqlite3_column_int64(st, 0),
             .from = (uint64_t)sqlite3_column_int64(st, 1),
             .first_key = (uint64_t)sqlite3_column_int64(st, 3),
@@ -414,10 +417,9 @@ static bool is_optional(enum hx_family family, int column)
     return family == HX_FAMILY_OBJECT ? column >= HX_COL_TYPE : column == HX_COL_EVIDENCE;
 }
 
-/* Begins to read a column: the caller resets blocks->column at the end, and before that has the
- * planes. *ret_there false: it is not there; `must`: then that is an error. */
-static hx_error *find_planes(hx_blocks *blocks, const struct hx_block *block, int column, bool must,
-                             struct hx_planes *ret, bool *ret_there)
+/* Reads a column's blob, which is there until blocks->column is reset; NULL: it is not there. */
+static hx_error *find_blob(hx_blocks *blocks, const struct hx_block *block, int column,
+                           const void **ret, size_t *ret_bytes)
 {
     if (!blocks->column)
         HX_TRY(hx_overlay_column(blocks->db, "store", &blocks->column));
@@ -426,11 +428,42 @@ static hx_error *find_planes(hx_blocks *blocks, const struct hx_block *block, in
     if (code != SQLITE_ROW)
         return code == SQLITE_DONE ? damaged_block("a column is missing")
                                    : hx_db_error(blocks->db, code, "store");
-    *ret_there = sqlite3_column_type(blocks->column, 0) != SQLITE_NULL;
-    if (!*ret_there)
+    bool there = sqlite3_column_type(blocks->column, 0) != SQLITE_NULL;
+    *ret = there ? sqlite3_column_blob(blocks->column, 0) : NULL;
+    *ret_bytes = (size_t)sqlite3_column_bytes(blocks->column, 0);
+    return there && !*ret ? damaged_block("an empty column") : NULL;
+}
+
+/* Begins to read a column: the caller resets blocks->column at the end, and before that has the
+ * planes. *ret_there false: it is not there; `must`: then that is an error. */
+static hx_error *find_planes(hx_blocks *blocks, const struct hx_block *block, int column, bool must,
+                             struct hx_planes *ret, bool *ret_there)
+{
+    const struct hx_decoded *place = NULL;
+    const void *blob;
+    size_t bytes;
+    HX_TRY(find_blob(blocks, block, column, &blob, &bytes));
+    *ret_there = blob != NULL;
+    if (!blob)
         return must ? damaged_block("a column is missing") : NULL;
-    return hx_column_planes(blocks->codec, sqlite3_column_blob(blocks->column, 0),
-                            (size_t)sqlite3_column_bytes(blocks->column, 0), block->n, ret);
+    enum hx_family family = block->index->family;
+    if (hx_column_is_placed(blob, bytes) && hx_column_may_be_placed(family, column)) {
+        sqlite3_reset(blocks->column);
+        HX_TRY(hx_blocks_column(blocks, block->index, block->from / HX_BLOCK_ROWS, HX_PLACE, 0,
+                                &place));
+        hx_error *err = find_blob(blocks, block, column, &blob, &bytes);
+        if (err || !blob) {
+            hx_blocks_release(blocks, place);
+            return err ? err : damaged_block("a column is missing");
+        }
+    }
+    hx_error *err =
+        hx_column_planes(blocks->codec, blob, bytes, place ? place->v : NULL, block->n, ret);
+    if (family == HX_FAMILY_EDGE) /* there are more of them, and fewer columns */
+        hx_blocks_release_once(blocks, place);
+    else
+        hx_blocks_release(blocks, place);
+    return err;
 }
 
 /* So many rows of the block are decoded, and that is the number of one of them. */
@@ -494,6 +527,117 @@ HX_HOT static hx_error *decode_sizes(hx_blocks *blocks, const struct hx_block *b
         size[i] = hx_decoded_at(&entry->decoded, blocks->pick ? blocks->pick[i] : i);
     return NULL;
 }
+
+/* --- rows by class ------------------------------------------------------------------ */
+
+static hx_error *find_objects(hx_blocks *blocks, const struct hx_block *block, size_t number,
+                              enum hx_derived derived, int column, const struct hx_decoded **ret)
+{
+    const struct hx_block_index *objects;
+    HX_TRY(hx_blocks_index(blocks, block->index->snapshot, HX_FAMILY_OBJECT, &objects));
+    hx_error *err = number < objects->n
+                        ? hx_blocks_column(blocks, objects, number, derived, column, ret)
+                        : damaged_block("an edge from nowhere");
+    hx_blocks_index_done(blocks, objects);
+    return err;
+}
+
+/* Clobbers no value that is being made: it may be that of a column that lies by class. */
+HX_HOT static hx_error *classify_objects(hx_blocks *blocks, const struct hx_block *block,
+                                         uint16_t *class)
+{
+    uint64_t *value = blocks->spare;
+    const uint16_t *pick = blocks->pick;
+    blocks->pick = NULL;
+    hx_error *err = decode_sizes(blocks, block, value);
+    for (size_t i = 0; !err && i < block->n; i++)
+        class[i] = hx_class_of_size(value[i]);
+    if (!err)
+        err = decode_block(blocks, block, HX_COL_IN, value);
+    for (size_t i = 0; !err && i < block->n; i++)
+        class[i] += hx_class_of_in(value[i]);
+    if (!err)
+        err = decode_block(blocks, block, HX_COL_OUT, value);
+    for (size_t i = 0; !err && i < block->n; i++)
+        class[i] += hx_class_of_out(value[i]);
+    blocks->pick = pick;
+    return err;
+}
+
+/* Edges lie by source: goes over the objects [*source, ...) of one block, those from row *at on
+ * being of *source and those behind it. Leaves the indexes of
+ * the sources, or the classes of the edges. */
+HX_HOT static bool spread_part(const struct hx_block *block, const struct hx_decoded *out,
+                               const struct hx_decoded *classes, uint64_t *source, uint64_t *at,
+                               uint64_t *value, uint16_t *class)
+{
+    uint64_t i = *at;
+    bool first = i == 0;
+    for (size_t k = *source % HX_BLOCK_ROWS; k < out->n && i < block->n; k++, ++*source) {
+        uint64_t n = hx_decoded_at(out, k);
+        if (first && n <= block->bytes)
+            return false;
+        n -= first ? block->bytes : 0;
+        first = false;
+        n = n < block->n - i ? n : block->n - i;
+        for (uint64_t nth = 0; nth < n; nth++, i++) {
+            if (value)
+                value[i] = *source;
+            else
+                class[i] = hx_edge_class_of((uint16_t)hx_decoded_at(classes, k), nth);
+        }
+    }
+    *at = i;
+    return true;
+}
+
+static hx_error *spread_sources(hx_blocks *blocks, const struct hx_block *block, uint64_t *value,
+                                uint16_t *class)
+{
+    uint64_t source = block->first_key, at = 0;
+    bool good = true;
+    hx_error *err = NULL;
+    while (!err && good && at < block->n && source <= block->last_key) {
+        const struct hx_decoded *out = NULL, *classes = NULL;
+        size_t number = source / HX_BLOCK_ROWS;
+        err = find_objects(blocks, block, number, HX_PLAIN, HX_COL_OUT, &out);
+        if (!err && class)
+            err = find_objects(blocks, block, number, HX_CLASS, 0, &classes);
+        if (!err)
+            good = spread_part(block, out, classes, &source, &at, value, class) &&
+                   (at == block->n || source % HX_BLOCK_ROWS == 0);
+        hx_blocks_release(blocks, out);
+        hx_blocks_release(blocks, classes);
+    }
+    if (!err && (!good || at != block->n || source != block->last_key + 1))
+        err = damaged_block("sources of edges");
+    return err;
+}
+
+static hx_error *make_classes(hx_blocks *blocks, const struct hx_block *block, bool places,
+                              struct entry **ret)
+{
+    HX_TRY(make_entry(blocks, 0, 1, block->n, ret));
+    uint16_t *class = (uint16_t *)(*ret + 1);
+    hx_error *err = block->index->family == HX_FAMILY_OBJECT
+                        ? classify_objects(blocks, block, class)
+                        : spread_sources(blocks, block, NULL, class);
+    if (!err && places)
+        err = hx_classes_place(class, block->n, class);
+    if (err)
+        free(hx_steal(*ret));
+    return err;
+}
+
+static hx_error *derive_sources(hx_blocks *blocks, const struct hx_block *block, uint64_t *value)
+{
+    bool there;
+    HX_TRY(decode_if_there(blocks, block, HX_COL_SOURCE, value, &there));
+    return there ? sum_up(value, block->n, block->first_key, block->last_key)
+                 : spread_sources(blocks, block, value, NULL);
+}
+
+/* --- what is made of columns ---------------------------------------------------------- */
 
 HX_HOT static hx_error *derive_addresses(hx_blocks *blocks, const struct hx_block *block)
 {
@@ -663,12 +807,10 @@ static hx_error *derive(hx_blocks *blocks, const struct hx_block_index *index,
     case HX_ADDRESS:
         return derive_addresses(blocks, block);
     case HX_SOURCE_OBJ:
-        HX_TRY(decode_block(blocks, block, HX_COL_SOURCE, value));
-        HX_TRY(sum_up(value, block->n, block->first_key, block->last_key));
+        HX_TRY(derive_sources(blocks, block, value));
         return check_targets(value, block->n);
     case HX_TARGET_OBJ:
-        HX_TRY(decode_block(blocks, block, HX_COL_SOURCE, source));
-        HX_TRY(sum_up(source, block->n, block->first_key, block->last_key));
+        HX_TRY(derive_sources(blocks, block, source));
         HX_TRY(decode_block(blocks, block, HX_COL_TARGET, value));
         for (size_t i = 0; i < block->n; i++)
             value[i] = source[i] + (uint64_t)hx_unzigzag(value[i]);
@@ -683,6 +825,9 @@ static hx_error *derive(hx_blocks *blocks, const struct hx_block_index *index,
         for (size_t i = 0; i < block->n; i++)
             value[i] = at += (uint64_t)hx_unzigzag(value[i]);
         return derived == HX_ROOT_WORD ? NULL : check_targets(value, block->n);
+    case HX_CLASS:
+    case HX_PLACE:
+        break; /* in no need of 64 bits a value */
     }
     return damaged_block("unknown column");
 }
@@ -828,6 +973,8 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
         if (derived == HX_PLAIN || derived == HX_PLUS_ONE) {
             HX_TRY(
                 pack_stored(blocks, index->family, where, derived == HX_PLUS_ONE, column, &entry));
+        } else if (derived == HX_CLASS || derived == HX_PLACE) {
+            HX_TRY(make_classes(blocks, where, derived == HX_PLACE, &entry));
         } else {
             HX_TRY(derive(blocks, index, where, derived, column));
             HX_TRY(pack(blocks, where->n, &entry));

@@ -22,12 +22,15 @@
 #define HX_ROW_BITS 40
 #define HX_ROWS_MAX ((uint64_t)1 << HX_ROW_BITS)
 
+struct hx_block_index;
 struct hx_block {
+    const struct hx_block_index *index; /* that it stands in */
     int64_t id;
     uint64_t from; /* first row */
     uint32_t n;
     uint64_t first_key, last_key; /* see enum hx_family */
-    uint64_t bytes;               /* objects: sum of their sizes */
+    uint64_t
+        bytes; /* objects: sum of their sizes; edges: how many of the first source lie before */
 };
 
 /* The blocks of one family of one snapshot. Invariants: block[i].from == i * HX_BLOCK_ROWS,
@@ -88,6 +91,8 @@ enum hx_derived {
     HX_SURE_OBJECTS, /* object: retained objects over sure edges, plus 1; 0: NULL */
     HX_RANK,         /* edge, root edge: enum hx_rank by the snapshot's own rule, plus 1; 0: NULL */
     HX_CCS,          /* object: ccs_id that the stack of its site is attributed to; 0: NULL */
+    HX_CLASS,        /* object: its class (classes.h) */
+    HX_PLACE,        /* object, edge: where its row lies in columns that lie by class */
 };
 
 typedef struct hx_blocks hx_blocks;

@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "store/cost/attribute.h"
 #include "store/db.h"
+#include "store/objects/classes.h"
 #include "store/objects/overlay.h"
 #include "store/objects/packed_column.h"
 #include "store/schema/row.h"
@@ -28,6 +29,10 @@ struct reader {
     bool holders; /* the snapshot's own rule is by rounds */
     hx_codec *codec;
     uint64_t *value; /* HX_BLOCK_ROWS */
+    uint16_t *class; /* of each object (classes.h) */
+    struct hx_big class_mem;
+    uint16_t *places;      /* HX_BLOCK_ROWS */
+    const uint16_t *place; /* of the block's rows, once they are known */
     sqlite3_stmt *column;
     uint64_t rows_done, rows_total;
 };
@@ -55,7 +60,8 @@ static hx_error *decode_if_there(struct reader *r, const struct block *block, in
     hx_error *err = NULL;
     if (there)
         err = hx_column_decode(r->codec, sqlite3_column_blob(r->column, 0),
-                               (size_t)sqlite3_column_bytes(r->column, 0), r->value, block->n);
+                               (size_t)sqlite3_column_bytes(r->column, 0), r->place, r->value,
+                               block->n);
     else if (code != SQLITE_ROW && code != SQLITE_DONE)
         err = hx_db_error(r->db, code, r->what);
     else if (!ret_there)
@@ -112,6 +118,7 @@ static hx_error *each_block(struct reader *r, enum hx_family family, uint64_t ro
             block.n > HX_BLOCK_ROWS || block.n > rows - block.from)
             return damaged_snapshot(r, "a block is missing");
         next += block.n;
+        r->place = NULL;
         HX_TRY(load(r, &block));
         r->rows_done += block.n;
         hx_progress_at(r->progress, "loading", r->rows_done, r->rows_total);
@@ -223,6 +230,21 @@ static hx_error *load_rounds(struct reader *r, const struct block *block)
     return NULL;
 }
 
+static hx_error *classify_objects(struct reader *r, const struct block *block)
+{
+    const uint64_t *size = r->snapshot->graph.size + block->from;
+    uint16_t *class = r->class + block->from;
+    HX_TRY(decode_column(r, block, HX_COL_IN));
+    for (size_t i = 0; i < block->n; i++)
+        class[i] = hx_class_of(size[i], r->value[i], 0);
+    HX_TRY(decode_column(r, block, HX_COL_OUT));
+    for (size_t i = 0; i < block->n; i++)
+        class[i] += hx_class_of_out(r->value[i]);
+    HX_TRY(hx_classes_place(class, block->n, r->places));
+    r->place = r->places;
+    return NULL;
+}
+
 static hx_error *load_objects(struct reader *r, const struct block *block)
 {
     struct hx_graph *g = &r->snapshot->graph;
@@ -250,6 +272,7 @@ static hx_error *load_objects(struct reader *r, const struct block *block)
         r->snapshot->state_objects[r->value[i]]++;
         r->snapshot->heap_bytes += size[i];
     }
+    HX_TRY(classify_objects(r, block));
     HX_TRY(load_types(r, block));
     HX_TRY(load_sites(r, block));
     HX_TRY(load_requested(r, block));
@@ -266,11 +289,33 @@ static hx_error *load_objects(struct reader *r, const struct block *block)
     return NULL;
 }
 
+/* The sources follow from the counts, which end at n_edges. */
+static hx_error *classify_edges(struct reader *r, const struct block *block)
+{
+    const struct hx_graph *g = &r->snapshot->graph;
+    uint64_t source = block->first, nth = 0;
+    if (source >= g->n || block->from < g->fwd[source])
+        return damaged_snapshot(r, "sources of edges");
+    for (size_t i = 0; i < block->n; i++, nth++) {
+        for (; source < g->n && block->from + i >= g->fwd[source + 1]; nth = 0)
+            source++;
+        if (source >= g->n)
+            return damaged_snapshot(r, "sources of edges");
+        r->places[i] = hx_edge_class_of(r->class[source], nth);
+    }
+    if (source != block->last)
+        return damaged_snapshot(r, "sources of edges");
+    HX_TRY(hx_classes_place(r->places, block->n, r->places));
+    r->place = r->places;
+    return NULL;
+}
+
 static hx_error *load_edges(struct reader *r, const struct block *block)
 {
     struct hx_graph *g = &r->snapshot->graph;
     hx_edge *edge = g->edge + block->from;
     bool bad = false;
+    HX_TRY(classify_edges(r, block));
     HX_TRY(decode_column(r, block, HX_COL_OFFSET));
     for (size_t i = 0; i < block->n; i++) {
         bad |= r->value[i] > HX_EDGE_OFFSET_MAX;
@@ -293,20 +338,18 @@ static hx_error *load_edges(struct reader *r, const struct block *block)
         g->evidence[block->from + i] = HX_EVIDENCE(r->value[i], edge[i] & 3);
     }
     HX_TRY(decode_column(r, block, HX_COL_TARGET));
-    if (bad || block->first >= g->n)
+    if (bad)
         return damaged_snapshot(r, "an edge");
-    /* the sources follow from the counts, which end at n_edges */
     hx_obj source = (hx_obj)block->first;
     for (size_t i = 0; i < block->n; i++) {
-        uint64_t e = block->from + i;
-        while (source < g->n && e >= g->fwd[source + 1])
+        while (block->from + i >= g->fwd[source + 1])
             source++;
         uint64_t target = (uint64_t)source + (uint64_t)hx_unzigzag(r->value[i]);
-        if (source >= g->n || e < g->fwd[source] || target >= g->n)
+        if (target >= g->n)
             return damaged_snapshot(r, "an edge to nowhere");
         edge[i] |= target << 32;
     }
-    return source == block->last ? NULL : damaged_snapshot(r, "sources of edges");
+    return NULL;
 }
 
 static hx_error *load_root_edges(struct reader *r, const struct block *block)
@@ -413,6 +456,7 @@ static hx_error *load_graph(struct reader *r)
     if (r->roots_only)
         return load_all_root_edges(r);
     HX_TRY(reserve_objects(g, objects));
+    HX_TRY(hx_big_array(r->class, objects));
     r->rows_total = objects;
     if (r->objects_only)
         return each_block(r, HX_FAMILY_OBJECT, objects, load_objects);
@@ -762,7 +806,8 @@ static hx_error *load_losses(struct reader *r)
 static hx_error *load_all_columns(struct reader *r)
 {
     r->value = malloc(HX_BLOCK_ROWS * sizeof *r->value);
-    HX_NEED(r->value);
+    r->places = malloc(HX_BLOCK_ROWS * sizeof *r->places);
+    HX_NEED(r->value && r->places);
     HX_TRY(hx_codec_create(&r->codec));
     /* a statement that has not ended: all that follows reads the file as it is now, though
      * another process may revise the snapshot meanwhile */
@@ -800,6 +845,8 @@ static hx_error *load_snapshot(hx_store *store, struct reader r, int64_t snapsho
     sqlite3_finalize(r.column);
     hx_codec_destroy(r.codec);
     free(r.value);
+    free(r.places);
+    hx_big_free(&r.class_mem);
     if (err) {
         hx_snapshot_destroy(r.snapshot);
         return err;

@@ -14,7 +14,7 @@ enum plane_kind { PLANE_ZSTD = 0, PLANE_RAW = 1, PLANE_CONSTANT = 2 };
 struct hx_codec {
     ZSTD_CCtx *compress;
     ZSTD_DCtx *decompress;
-    uint8_t plane[8][HX_BLOCK_ROWS];
+    uint8_t plane[8][HX_BLOCK_ROWS], placed[HX_BLOCK_ROWS];
 };
 
 hx_error *hx_codec_create(hx_codec **ret)
@@ -115,8 +115,17 @@ static size_t encode_plane(hx_codec *codec, size_t n, uint8_t *out)
     return 4 + n;
 }
 
-HX_HOT hx_error *hx_column_encode(hx_codec *codec, const uint64_t *value, size_t n, uint8_t *out,
-                                  size_t *ret_bytes)
+HX_HOT static void cut_plane(const uint64_t *value, uint64_t low, unsigned shift,
+                             const uint16_t *place, size_t n, uint8_t *restrict plane)
+{
+    for (size_t i = 0; !place && i < n; i++)
+        plane[i] = (uint8_t)((value[i] - low) >> shift);
+    for (size_t i = 0; place && i < n; i++)
+        plane[place[i]] = (uint8_t)((value[i] - low) >> shift);
+}
+
+HX_HOT hx_error *hx_column_encode(hx_codec *codec, const uint64_t *value, const uint16_t *place,
+                                  size_t n, uint8_t *out, size_t *ret_bytes)
 {
     uint64_t low = n ? UINT64_MAX : 0, high = 0;
     for (size_t i = 0; i < n; i++) {
@@ -128,15 +137,14 @@ HX_HOT hx_error *hx_column_encode(hx_codec *codec, const uint64_t *value, size_t
         planes++;
     size_t used = HEADER_BYTES;
     for (unsigned p = 0; p < planes; p++) {
-        for (size_t i = 0; i < n; i++)
-            codec->plane[0][i] = (uint8_t)((value[i] - low) >> 8 * p);
+        cut_plane(value, low, 8 * p, place, n, codec->plane[0]);
         size_t bytes = encode_plane(codec, n, out + used);
         if (!bytes)
             return hx_error_new(HX_E_FAIL, "store", NULL, "zstd cannot compress a column");
         used += bytes;
     }
     memset(out + 8, 0, 8);
-    out[8] = FORMAT;
+    out[8] = planes && place ? HX_PLACED : FORMAT;
     out[9] = (uint8_t)planes;
     put_u32(out + 12, (uint32_t)n);
     put_u64(out + 16, low);
@@ -186,8 +194,19 @@ static const char *read_plane(hx_codec *codec, const uint8_t **in, const uint8_t
     }
 }
 
-hx_error *hx_column_planes(hx_codec *codec, const void *blob, size_t bytes, size_t n,
-                           struct hx_planes *ret)
+/* From a plane that was read, or lies in the blob, to its rows in order. */
+HX_HOT static void order_plane(hx_codec *codec, const uint16_t *place, size_t n, unsigned number,
+                               struct hx_planes *planes)
+{
+    const uint8_t *plane = planes->plane[number];
+    for (size_t i = 0; i < n; i++)
+        codec->placed[i] = plane[place[i]];
+    memcpy(codec->plane[number], codec->placed, n);
+    planes->plane[number] = codec->plane[number];
+}
+
+hx_error *hx_column_planes(hx_codec *codec, const void *blob, size_t bytes, const uint16_t *place,
+                           size_t n, struct hx_planes *ret)
 {
     const uint8_t *in = blob, *end = in + bytes;
     if (n > HX_BLOCK_ROWS)
@@ -195,7 +214,8 @@ hx_error *hx_column_planes(hx_codec *codec, const void *blob, size_t bytes, size
     if (bytes < HEADER_BYTES || get_u64(in) != column_checksum(in + 8, bytes - 8))
         return damaged_column("checksum");
     unsigned planes = in[9];
-    if (in[8] != FORMAT || planes > 8 || get_u32(in + 12) != n)
+    bool placed = in[8] == HX_PLACED && place;
+    if ((in[8] != FORMAT && !placed) || planes > 8 || get_u32(in + 12) != n)
         return damaged_column("header");
     ret->base = get_u64(in + 16);
     ret->n = planes;
@@ -204,6 +224,8 @@ hx_error *hx_column_planes(hx_codec *codec, const void *blob, size_t bytes, size
         const char *wrong = read_plane(codec, &in, end, n, p, ret);
         if (wrong)
             return damaged_column(wrong);
+        if (placed && ret->plane[p])
+            order_plane(codec, place, n, p, ret);
     }
     while (ret->n && !ret->plane[ret->n - 1])
         ret->n--;
@@ -273,11 +295,11 @@ void hx_planes_expand(const struct hx_planes *planes, size_t n, uint64_t *ret)
     expand_planes(planes, planes->base, n, ret);
 }
 
-hx_error *hx_column_decode(hx_codec *codec, const void *blob, size_t bytes, uint64_t *value,
-                           size_t n)
+hx_error *hx_column_decode(hx_codec *codec, const void *blob, size_t bytes, const uint16_t *place,
+                           uint64_t *value, size_t n)
 {
     struct hx_planes planes;
-    HX_TRY(hx_column_planes(codec, blob, bytes, n, &planes));
+    HX_TRY(hx_column_planes(codec, blob, bytes, place, n, &planes));
     hx_planes_expand(&planes, n, value);
     return NULL;
 }

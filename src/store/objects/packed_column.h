@@ -8,19 +8,23 @@
  *
  * Layout, little-endian:
  *   u64 checksum of all that follows
- *   u8 format (1), u8 planes (0..8), u16 0, u32 values
+ *   u8 format (1, HX_PLACED: 2), u8 planes (0..8), u16 0, u32 values
  *   u64 base
  *   planes times: u32 kind << 30 | length, then length bytes
+ *
+ * In the format HX_PLACED the bytes of a plane stand in another order, which the reader knows.
  */
 #ifndef HX_STORE_OBJECTS_PACKED_COLUMN_H
 #define HX_STORE_OBJECTS_PACKED_COLUMN_H
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define HX_BLOCK_ROWS 65536 /* rows of a block; every block but the last of a table is full */
+#define HX_PLACED     2     /* the format of values that are not in order of rows (classes.h) */
 
 /* Compression state and scratch memory; one for each thread. */
 typedef struct hx_codec hx_codec;
@@ -36,14 +40,22 @@ static inline void hx_cleanup_codec(hx_codec **codec)
 /* The largest blob of n values. */
 size_t hx_column_bound(size_t n);
 
-/* Encodes n <= HX_BLOCK_ROWS values; out has hx_column_bound(n) bytes. */
-hx_error *hx_column_encode(hx_codec *codec, const uint64_t *value, size_t n, uint8_t *out,
-                           size_t *ret_bytes);
+/* Encodes n <= HX_BLOCK_ROWS values; out has hx_column_bound(n) bytes. Value i is put at place[i],
+ * a permutation; NULL: where it is. */
+hx_error *hx_column_encode(hx_codec *codec, const uint64_t *value, const uint16_t *place, size_t n,
+                           uint8_t *out, size_t *ret_bytes);
+
+/* Is a place needed to decode it? */
+static inline bool hx_column_is_placed(const void *blob, size_t bytes)
+{
+    return bytes > 8 && ((const uint8_t *)blob)[8] == HX_PLACED;
+}
 
 /* Decodes a blob that must hold exactly n <= HX_BLOCK_ROWS values. A blob that does not
- * is HX_E_CORRUPT, whatever is wrong with it. */
-hx_error *hx_column_decode(hx_codec *codec, const void *blob, size_t bytes, uint64_t *value,
-                           size_t n);
+ * is HX_E_CORRUPT, whatever is wrong with it. `place` is that of hx_column_encode(), less than n
+ * everywhere; NULL: a placed one is damaged. */
+hx_error *hx_column_decode(hx_codec *codec, const void *blob, size_t bytes, const uint16_t *place,
+                           uint64_t *value, size_t n);
 
 /* The byte planes of a blob: value i is base + the sum over p of plane[p][i] << 8 * p. A plane that
  * is NULL adds nothing. */
@@ -55,8 +67,8 @@ struct hx_planes {
 
 /* The planes of a blob that must hold exactly n values, as hx_column_decode() does. They are valid
  * until the next call with the same codec and as long as the blob is there. */
-hx_error *hx_column_planes(hx_codec *codec, const void *blob, size_t bytes, size_t n,
-                           struct hx_planes *ret);
+hx_error *hx_column_planes(hx_codec *codec, const void *blob, size_t bytes, const uint16_t *place,
+                           size_t n, struct hx_planes *ret);
 
 /* All n values less the base, in elements of 1 << shift bytes, which hold 8 << shift bits: no plane
  * may lie beyond. */

@@ -243,7 +243,7 @@ static hx_error *merge_block(struct merge *m)
         return hx_error_new(HX_E_CORRUPT, m->what, "take it from a backup or make it again",
                             "the store is damaged (objects)");
     HX_TRY(hx_column_decode(m->codec, sqlite3_column_blob(m->blocks, 2),
-                            (size_t)sqlite3_column_bytes(m->blocks, 2), m->value, (size_t)n));
+                            (size_t)sqlite3_column_bytes(m->blocks, 2), NULL, m->value, (size_t)n));
     uint64_t known = UINT64_MAX, kept = UINT64_MAX;
     for (int64_t i = 0; i < n; i++) {
         if (m->value[i] != known) {
@@ -259,7 +259,7 @@ static hx_error *merge_block(struct merge *m)
     size_t bytes;
     if (!changed)
         return NULL;
-    HX_TRY(hx_column_encode(m->codec, m->value, (size_t)n, m->out, &bytes));
+    HX_TRY(hx_column_encode(m->codec, m->value, NULL, (size_t)n, m->out, &bytes));
     sqlite3_bind_int64(m->set, 1, sqlite3_column_int64(m->blocks, 0));
     sqlite3_bind_blob64(m->set, 2, m->out, bytes, SQLITE_TRANSIENT);
     return hx_db_run(m->db, m->what, m->set);

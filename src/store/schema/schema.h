@@ -60,10 +60,11 @@ enum hx_column_id {
     HX_COL_SHAPE = 16,  /* object: hx_shape.shape; 0: unknown */
     HX_COL_HOLDER = 17, /* object: hx_holding.holder, plus 1; 0: not worked out */
 
-    HX_COL_SOURCE = 0,   /* edge: source's index less that of the edge before; 0 for the first */
-    HX_COL_TARGET = 1,   /* edge: zigzag of target's index less source's */
-    HX_COL_OFFSET = 2,   /* edge: word offset in the source */
-    HX_COL_KIND = 3,     /* edge, root edge: enum hx_edge_kind */
+    HX_COL_SOURCE = 0, /* edge: source's index less that of the edge before; 0 for the first; absent
+                          since schema 9: it follows from HX_COL_OUT and hx_block.bytes */
+    HX_COL_TARGET = 1, /* edge: zigzag of target's index less source's */
+    HX_COL_OFFSET = 2, /* edge: word offset in the source */
+    HX_COL_KIND = 3,   /* edge, root edge: enum hx_edge_kind */
     HX_COL_EVIDENCE = 4, /* edge, root edge: the rule that its word was judged by; 0: none */
 
     HX_COL_ROOT = 0, /* root edge: root's number less that of the edge before */
@@ -74,6 +75,14 @@ enum hx_column_id {
     HX_COL_FIRST_PAGE = 0, /* range: pages of 4096 bytes from the end of the one before; 0: first */
     HX_COL_PAGES = 1,      /* range: pages */
 };
+
+/* Since schema 9: may the rows of a block lie by class (objects/classes.h)? In order is what
+ * classes are made of, and what hardly gains. */
+static inline bool hx_column_may_be_placed(enum hx_family family, int column)
+{
+    return family == HX_FAMILY_OBJECT ? column > HX_COL_OUT
+                                      : family == HX_FAMILY_EDGE && column != HX_COL_SOURCE;
+}
 
 /* The module of private tables that are kept in memory (store/cost/attribution_tables.h). */
 #define HX_CCS_OVERLAY_MODULE "hx_laid"

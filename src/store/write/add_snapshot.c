@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
 #include "store/db.h"
+#include "store/objects/classes.h"
 #include "store/store_private.h"
 #include "store/write/analyse.h"
 #include "store/write/write_recording.h"
@@ -46,18 +47,28 @@ static void gather_state(const struct hx_writer *w, const struct span *span, uin
         *value++ = w->graph->state ? w->graph->state[i] : HX_STATE_NONE;
 }
 
-static void gather_in(const struct hx_writer *w, const struct span *span, uint64_t *value)
+static uint64_t edges_in(const struct hx_writer *w, uint64_t i)
 {
     const hx_eidx *rev = w->graph->rev;
+    return w->in ? w->in[i] : rev ? rev[i + 1] - rev[i] : 0;
+}
+
+static uint64_t edges_out(const struct hx_writer *w, uint64_t i)
+{
+    const hx_eidx *fwd = w->graph->fwd;
+    return fwd ? fwd[i + 1] - fwd[i] : 0;
+}
+
+static void gather_in(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
     for (uint64_t i = span->from; i < span->to; i++)
-        *value++ = w->in ? w->in[i] : rev ? rev[i + 1] - rev[i] : 0;
+        *value++ = edges_in(w, i);
 }
 
 static void gather_out(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
-    const hx_eidx *fwd = w->graph->fwd;
     for (uint64_t i = span->from; i < span->to; i++)
-        *value++ = fwd ? fwd[i + 1] - fwd[i] : 0;
+        *value++ = edges_out(w, i);
 }
 
 static void gather_type(const struct hx_writer *w, const struct span *span, uint64_t *value)
@@ -88,18 +99,6 @@ static void gather_stack(const struct hx_writer *w, const struct span *span, uin
 static hx_obj source_of(const struct hx_graph *graph, hx_eidx edge)
 {
     return (hx_obj)HX_LOWER_BOUND(graph->n, i, graph->fwd[i + 1] <= edge);
-}
-
-static void gather_source(const struct hx_writer *w, const struct span *span, uint64_t *value)
-{
-    const hx_eidx *fwd = w->graph->fwd;
-    hx_obj source = source_of(w->graph, span->from), before = source;
-    for (uint64_t e = span->from; e < span->to; e++) {
-        while (e >= fwd[source + 1])
-            source++;
-        *value++ = source - before;
-        before = source;
-    }
 }
 
 static void gather_target(const struct hx_writer *w, const struct span *span, uint64_t *value)
@@ -214,9 +213,11 @@ static const struct column object_columns[] = {
     {HX_COL_SHAPE, gather_shape},
 };
 enum { OBJECT_COLUMNS = 5 };
+/* Who the sources are follows from what goes out of each object. */
 static const struct column edge_columns[] = {
-    {HX_COL_SOURCE, gather_source},     {HX_COL_TARGET, gather_target},
-    {HX_COL_OFFSET, gather_offset},     {HX_COL_KIND, gather_kind},
+    {HX_COL_TARGET, gather_target},
+    {HX_COL_OFFSET, gather_offset},
+    {HX_COL_KIND, gather_kind},
     {HX_COL_EVIDENCE, gather_evidence}, /* last: where words were judged */
 };
 static const struct column root_edge_columns[] = {
@@ -236,11 +237,12 @@ struct keys {
     uint64_t first, last, bytes;
 };
 typedef void keys_fn(struct hx_writer *w, const struct span *span, struct keys *ret);
+typedef void classify_fn(const struct hx_writer *w, const struct span *span, uint16_t *class);
 
 hx_error *hx_writer_put(struct hx_writer *w, int64_t block, enum hx_column_id column, size_t n)
 {
     size_t bytes;
-    HX_TRY(hx_column_encode(w->codec, w->value, n, w->blob, &bytes));
+    HX_TRY(hx_column_encode(w->codec, w->value, NULL, n, w->blob, &bytes));
     return hx_insert(&w->insert, column, .id = hx_int(block * HX_COLUMN_SLOTS + column),
                      .data = {w->blob, bytes});
 }
@@ -253,7 +255,8 @@ struct family {
     struct column column[COUNT(object_columns)];
     size_t columns;
     keys_fn *keys;
-    int64_t block; /* that pieces are put into */
+    classify_fn *classify; /* NULL: no column is placed */
+    int64_t block;         /* that pieces are put into */
 };
 
 /* Piece i is a column of a block. */
@@ -271,6 +274,19 @@ static size_t gather_piece(const void *context, size_t i, uint64_t *value)
     struct span span = span_of_piece(family, i);
     family->column[i % family->columns].gather(family->w, &span, value);
     return span.to - span.from;
+}
+
+static void classify_rows(const void *context, size_t block, uint16_t *class)
+{
+    const struct family *family = context;
+    struct span span = span_of_piece(family, block * family->columns);
+    family->classify(family->w, &span, class);
+}
+
+static bool is_placed(const void *context, size_t i)
+{
+    const struct family *family = context;
+    return hx_column_may_be_placed(family->id, family->column[i % family->columns].id);
 }
 
 static hx_error *put_block(struct hx_writer *w, enum hx_family family, const struct span *span,
@@ -313,6 +329,9 @@ static hx_error *write_family(struct family *family)
     struct hx_encode encode = {.pieces = (size_t)blocks * family->columns,
                                .context = family,
                                .gather = gather_piece,
+                               .columns = family->columns,
+                               .classify = family->classify ? classify_rows : NULL,
+                               .is_placed = is_placed,
                                .put = put_piece,
                                .sink = family};
     return hx_encode(family->w->encoder, &encode, family->rows * family->columns);
@@ -331,6 +350,11 @@ static void find_object_keys(struct hx_writer *w, const struct span *span, struc
     w->heap_bytes += ret->bytes;
 }
 
+static void classify_objects(const struct hx_writer *w, const struct span *span, uint16_t *class)
+{
+    memcpy(class, w->class + span->from, (span->to - span->from) * sizeof *class);
+}
+
 static hx_error *write_objects(struct hx_writer *w)
 {
     const struct hx_graph *g = w->graph;
@@ -339,7 +363,8 @@ static hx_error *write_objects(struct hx_writer *w)
                             .id = HX_FAMILY_OBJECT,
                             .rows = g->n,
                             .columns = OBJECT_COLUMNS,
-                            .keys = find_object_keys};
+                            .keys = find_object_keys,
+                            .classify = classify_objects};
     memcpy(family.column, object_columns, sizeof object_columns);
     for (size_t i = OBJECT_COLUMNS; i < COUNT(object_columns); i++)
         if (known[i - OBJECT_COLUMNS])
@@ -349,7 +374,23 @@ static hx_error *write_objects(struct hx_writer *w)
 
 static void find_edge_keys(struct hx_writer *w, const struct span *span, struct keys *ret)
 {
-    *ret = (struct keys){source_of(w->graph, span->from), source_of(w->graph, span->to - 1), 0};
+    const struct hx_graph *g = w->graph;
+    hx_obj first = source_of(g, span->from);
+    *ret = (struct keys){first, source_of(g, span->to - 1), span->from - g->fwd[first]};
+}
+
+static void classify_edges(const struct hx_writer *w, const struct span *span, uint16_t *class)
+{
+    const hx_eidx *fwd = w->graph->fwd;
+    hx_obj source = source_of(w->graph, span->from);
+    uint64_t nth = 0;
+    for (uint64_t e = span->from; e < span->to; e++, nth++) {
+        while (e >= fwd[source + 1]) {
+            source++;
+            nth = 0;
+        }
+        *class ++ = hx_edge_class_of(w->class[source], nth);
+    }
 }
 
 static hx_error *write_edges(struct hx_writer *w)
@@ -358,7 +399,8 @@ static hx_error *write_edges(struct hx_writer *w)
                             .id = HX_FAMILY_EDGE,
                             .rows = w->graph->fwd ? w->graph->n_edges : 0,
                             .columns = COUNT(edge_columns) - !w->graph->evidence,
-                            .keys = find_edge_keys};
+                            .keys = find_edge_keys,
+                            .classify = classify_edges};
     memcpy(family.column, edge_columns, sizeof edge_columns);
     return write_family(&family);
 }
@@ -419,6 +461,14 @@ static hx_error *count_incoming(struct hx_writer *w)
     return NULL;
 }
 
+static hx_error *classify_all(struct hx_writer *w)
+{
+    HX_TRY(hx_big_array(w->class, w->graph->n));
+    for (uint64_t i = 0; i < w->graph->n; i++)
+        w->class[i] = hx_class_of(w->graph->size[i], edges_in(w, i), edges_out(w, i));
+    return NULL;
+}
+
 /* --- the transaction --------------------------------------------------------------- */
 
 static hx_error *find_next_block(struct hx_writer *w)
@@ -469,6 +519,7 @@ static hx_error *write_snapshot(struct hx_writer *w, const struct hx_analysis *a
     HX_TRY(hx_writer_prepare(w));
     HX_TRY(hx_writer_recorded(w));
     HX_TRY(count_incoming(w));
+    HX_TRY(classify_all(w));
     HX_TRY(write_objects(w));
     hx_big_free(&w->in_mem);
     HX_TRY(write_edges(w));
@@ -489,6 +540,7 @@ void hx_writer_deinit(struct hx_writer *w)
     free(w->value);
     free(w->blob);
     hx_big_free(&w->in_mem);
+    hx_big_free(&w->class_mem);
     hx_vec_free(&w->objects);
     free(w->holding);
     hx_scheme_rule_deinit(&w->roots);

@@ -6,6 +6,8 @@
 #include "base/pairs.h"
 #include "base/timing.h"
 #include "store/db.h"
+#include "store/objects/classes.h"
+#include "store/objects/overlay.h"
 #include "store/write/holdings.h"
 #include "store/write/sets.h"
 #include "store/write/trees.h"
@@ -24,6 +26,49 @@ bool hx_can_analyse(const struct hx_snapshot *snapshot)
 }
 
 /* --- what the parts share ---------------------------------------------------------- */
+
+hx_error *hx_analyse_read_back(struct hx_writer *w, const struct hx_object_block *block,
+                               enum hx_column_id column)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    size_t n = block->to - block->from;
+    HX_FREE uint16_t *place = NULL;
+    HX_TRY(hx_overlay_column(w->db, w->what, &st));
+    sqlite3_bind_int64(st, 1, block->id * HX_COLUMN_SLOTS + column);
+    int code = sqlite3_step(st);
+    if (code != SQLITE_ROW)
+        return hx_db_error(w->db, code, w->what);
+    if (sqlite3_column_type(st, 0) == SQLITE_NULL)
+        return hx_error_new(HX_E_FAIL, w->what, NULL, "a column is gone that was just written");
+    const void *blob = sqlite3_column_blob(st, 0);
+    size_t bytes = (size_t)sqlite3_column_bytes(st, 0);
+    if (hx_column_is_placed(blob, bytes)) {
+        HX_NEED(place = malloc(n * sizeof *place));
+        HX_TRY(hx_classes_place(w->class + block->from, n, place));
+    }
+    return hx_column_decode(w->codec, blob, bytes, place, w->value, n);
+}
+
+/* By the columns as they are stored: of a damaged file the graph may say something else. */
+static hx_error *classify_stored(struct hx_writer *w)
+{
+    HX_TRY(hx_big_array(w->class, w->graph->n));
+    for (size_t b = 0; b < w->objects.n; b++) {
+        const struct hx_object_block *block = &w->objects.v[b];
+        uint16_t *class = w->class + block->from;
+        size_t n = block->to - block->from;
+        HX_TRY(hx_analyse_read_back(w, block, HX_COL_SIZE));
+        for (size_t i = 0; i < n; i++)
+            class[i] = hx_class_of_size(w->value[i]);
+        HX_TRY(hx_analyse_read_back(w, block, HX_COL_IN));
+        for (size_t i = 0; i < n; i++)
+            class[i] += hx_class_of_in(w->value[i]);
+        HX_TRY(hx_analyse_read_back(w, block, HX_COL_OUT));
+        for (size_t i = 0; i < n; i++)
+            class[i] += hx_class_of_out(w->value[i]);
+    }
+    return NULL;
+}
 
 /* Objects lie where they lay when they were stored, also for who lays something over that. */
 static hx_error *find_objects(struct hx_writer *w)
@@ -84,6 +129,13 @@ static hx_error *put_block_column(void *sink, size_t i, const void *blob, size_t
                      .data = {blob, bytes});
 }
 
+static void classify_block(const void *context, size_t i, uint16_t *class)
+{
+    const struct hx_writer *w = ((const struct analysed_column *)context)->w;
+    const struct hx_object_block *block = &w->objects.v[i];
+    memcpy(class, w->class + block->from, (block->to - block->from) * sizeof *class);
+}
+
 hx_error *hx_analyse_column(struct hx_writer *w, enum hx_column_id id, hx_gather_fn *gather,
                             const void *context)
 {
@@ -91,6 +143,8 @@ hx_error *hx_analyse_column(struct hx_writer *w, enum hx_column_id id, hx_gather
     struct hx_encode encode = {.pieces = w->objects.n,
                                .context = &column,
                                .gather = gather_block,
+                               .columns = 1,
+                               .classify = classify_block,
                                .put = put_block_column,
                                .sink = &column};
     return hx_encode(w->encoder, &encode, w->graph->n);
@@ -112,22 +166,6 @@ hx_error *hx_analyse_forget(struct hx_writer *w, const char *sql)
     HX_TRY(hx_db_prepare(w->db, w->what, sql, &st));
     sqlite3_bind_int64(st, 1, w->id);
     return hx_db_run(w->db, w->what, st);
-}
-
-hx_error *hx_analyse_read_back(struct hx_writer *w, const struct hx_object_block *block,
-                               enum hx_column_id column)
-{
-    HX_STATEMENT sqlite3_stmt *st = NULL;
-    HX_TRY(hx_db_prepare(w->db, w->what, "SELECT data FROM hx_column WHERE id = ?", &st));
-    sqlite3_bind_int64(st, 1, block->id * HX_COLUMN_SLOTS + column);
-    int code = sqlite3_step(st);
-    if (code == SQLITE_ROW)
-        return hx_column_decode(w->codec, sqlite3_column_blob(st, 0),
-                                (size_t)sqlite3_column_bytes(st, 0), w->value,
-                                block->to - block->from);
-    return code == SQLITE_DONE
-               ? hx_error_new(HX_E_FAIL, w->what, NULL, "a column is gone that was just written")
-               : hx_db_error(w->db, code, w->what);
 }
 
 hx_error *hx_analyse_adds_up(const struct hx_writer *w, const struct hx_key_sums *census,
@@ -804,6 +842,8 @@ hx_error *hx_analyse(struct hx_writer *w, const struct hx_analysis *wanted, unsi
         HX_TRY(keep_rule(w, analysis));
     }
     HX_TRY(find_objects(w));
+    if (!w->class)
+        HX_TRY(classify_stored(w));
     hx_error *err = analyse_parts(w, analysis, rounds, parts);
     if (rounds)
         hx_edges_restore(w->snapshot, analysis->threads);

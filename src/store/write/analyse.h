@@ -48,7 +48,7 @@ hx_error *hx_analyse_adds_up(const struct hx_writer *w, const struct hx_key_sums
 hx_error *hx_analyse_is_heap(const struct hx_writer *w, uint64_t bytes, uint64_t objects,
                              const char *name);
 
-/* w->value = a column of this analysis that was written before. */
+/* w->value = a column that was written before. */
 hx_error *hx_analyse_read_back(struct hx_writer *w, const struct hx_object_block *block,
                                enum hx_column_id column);
 

@@ -3,9 +3,9 @@
 #include "store/write/encode.h"
 
 #include "base/parallel.h"
+#include "store/objects/classes.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 enum {
@@ -24,6 +24,8 @@ struct hx_encoder {
     struct worker {
         hx_codec *codec;
         uint64_t *value; /* HX_BLOCK_ROWS */
+        uint16_t *place; /* the same; of the pieces of that block */
+        size_t block;
     } worker[HX_THREADS_MAX];
     struct piece slot[HX_THREADS_MAX * AHEAD];
 
@@ -52,12 +54,32 @@ void hx_encoder_destroy(hx_encoder *encoder)
     for (size_t i = 0; i < HX_THREADS_MAX; i++) {
         hx_codec_destroy(encoder->worker[i].codec);
         free(encoder->worker[i].value);
+        free(encoder->worker[i].place);
     }
     for (size_t i = 0; i < HX_THREADS_MAX * AHEAD; i++)
         free(encoder->slot[i].blob);
     pthread_cond_destroy(&encoder->change);
     pthread_mutex_destroy(&encoder->mutex);
     free(encoder);
+}
+
+/* Where the values of a piece lie; NULL: in order. */
+static hx_error *find_places(const struct hx_encode *what, struct worker *worker, size_t i,
+                             size_t n, const uint16_t **ret)
+{
+    size_t block = i / what->columns;
+    *ret = NULL;
+    if (!what->classify || (what->is_placed && !what->is_placed(what->context, i)))
+        return NULL;
+    if (!worker->place)
+        HX_NEED(worker->place = malloc(HX_BLOCK_ROWS * sizeof *worker->place));
+    if (worker->block != block) {
+        what->classify(what->context, block, worker->place);
+        HX_TRY(hx_classes_place(worker->place, n, worker->place));
+        worker->block = block;
+    }
+    *ret = worker->place;
+    return NULL;
 }
 
 static hx_error *encode_piece(hx_encoder *encoder, struct worker *worker, size_t i)
@@ -69,8 +91,10 @@ static hx_error *encode_piece(hx_encoder *encoder, struct worker *worker, size_t
         HX_NEED(worker->value = malloc(HX_BLOCK_ROWS * sizeof *worker->value));
     if (!slot->blob)
         HX_NEED(slot->blob = malloc(hx_column_bound(HX_BLOCK_ROWS)));
+    const uint16_t *place;
     size_t n = encoder->what->gather(encoder->what->context, i, worker->value);
-    return hx_column_encode(worker->codec, worker->value, n, slot->blob, &slot->bytes);
+    HX_TRY(find_places(encoder->what, worker, i, n, &place));
+    return hx_column_encode(worker->codec, worker->value, place, n, slot->blob, &slot->bytes);
 }
 
 /* Puts a piece or encodes one; false: neither can be done now. Called with the mutex. */
@@ -115,6 +139,8 @@ hx_error *hx_encode(hx_encoder *encoder, const struct hx_encode *what, uint64_t 
     encoder->what = what;
     encoder->taken = encoder->put = 0;
     encoder->err = NULL;
+    for (unsigned i = 0; i < threads; i++)
+        encoder->worker[i].block = SIZE_MAX;
     for (unsigned i = 0; i < encoder->slots; i++)
         encoder->slot[i].ready = false;
     hx_parallel(threads, encode_worker, encoder);

@@ -41,6 +41,8 @@ struct hx_writer {
     uint8_t *blob;   /* hx_column_bound() */
     uint32_t *in;    /* incoming edges of each object; NULL: take graph.rev */
     struct hx_big in_mem;
+    uint16_t *class; /* of each object (classes.h) */
+    struct hx_big class_mem;
     uint64_t rows_done, rows_total;
     uint64_t state_bytes[HX_STATES], state_objects[HX_STATES], heap_bytes;
 
