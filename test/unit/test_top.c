@@ -1,14 +1,18 @@
 /* test_top.c - windows of ordered rows against a plain sort: each order, with and without
- * conditions, values around the edges of 8 to 64 bits in columns with any base, windows anywhere.
+ * conditions, values around the edges of 8 to 64 bits in columns with any base, windows anywhere;
+ * and what is stored of an order's ends, whoever gathered them.
  * The blocks are made up here: top.c sees nothing else of a store. */
 #include "unit.h"
 
+#include "base/parallel.h"
+#include "store/objects/ends.h"
 #include "store/objects/top.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCKS = 3, RANKS = 40, COLUMNS = 2 /* 0: ordered by; 1: of conditions */ };
+enum { BLOCKS = 6, RANKS = 40, COLUMNS = 2 /* 0: ordered by; 1: of conditions */ };
+enum { CONDITION = HX_COL_HOLDER }; /* the column of conditions; any other is what is ordered by */
 
 /* --- a store of two columns ------------------------------------------------------------- */
 
@@ -17,6 +21,8 @@ static struct {
     struct hx_decoded decoded[COLUMNS][BLOCKS];
     struct hx_block block[BLOCKS];
     struct hx_kept_tops *tops;
+    uint64_t ends[HX_ENDS_VALUES];
+    bool has_ends, read_ends, no_pass;
 } made;
 
 hx_error *hx_blocks_interrupted(const hx_blocks *blocks)
@@ -31,7 +37,21 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
     (void)blocks;
     (void)derived;
     assert_true(block < index->n);
-    *ret = &made.decoded[column][block];
+    assert_false(made.no_pass);
+    *ret = &made.decoded[column == CONDITION][block];
+    return NULL;
+}
+
+hx_error *hx_blocks_ends(hx_blocks *blocks, const struct hx_block_index *index, int column,
+                         uint64_t *ret, bool *ret_there)
+{
+    (void)blocks;
+    (void)index;
+    (void)column;
+    *ret_there = made.has_ends;
+    if (made.has_ends)
+        memcpy(ret, made.ends, sizeof made.ends);
+    made.read_ends = true;
     return NULL;
 }
 
@@ -49,7 +69,7 @@ hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, 
     (void)derived;
     for (size_t i = 0; i < n; i++) {
         assert_true(at[i] < index->block[block].n);
-        ret[i] = made.value[column][index->block[block].from + at[i]];
+        ret[i] = made.value[column == CONDITION][index->block[block].from + at[i]];
     }
     return NULL;
 }
@@ -196,13 +216,14 @@ static void compare_window(const struct hx_block_index *index, const struct hx_t
 }
 
 static void compare_place(struct unit_random *random, const struct hx_block_index *index,
-                          const struct hx_top *top, const struct plain *plain, size_t n)
+                          const struct hx_top *top, const struct plain *plain, size_t n,
+                          uint64_t before)
 {
     bool there;
     uint64_t place, at = unit_below(random, n);
     assert_null(hx_top_place(NULL, index, top, plain[at].row, false, &there, &place));
     assert_true(there);
-    assert_int_equal(place, at);
+    assert_int_equal(place, before + at);
 }
 
 static void windows(void **state)
@@ -212,7 +233,7 @@ static void windows(void **state)
     static struct plain plain[BLOCKS * HX_BLOCK_ROWS];
     for (size_t round = 0; round < unit_rounds(150); round++) {
         struct hx_block_index index;
-        struct hx_condition condition = {.derived = HX_PLAIN, .column = 1};
+        struct hx_condition condition = {.derived = HX_PLAIN, .column = CONDITION};
         uint32_t rank[RANKS];
         made.n = round % 8 ? 17000 + unit_below(&random, 24000)
                            : HX_BLOCK_ROWS + unit_below(&random, 2 * HX_BLOCK_ROWS);
@@ -250,14 +271,102 @@ static void windows(void **state)
             top.limit = PICK(&random, 1, 3, 100, 2048, 2049, 20000, n, UINT64_MAX);
             compare_window(&index, &top, plain, n);
             if (n)
-                compare_place(&random, &index, &top, plain, n);
+                compare_place(&random, &index, &top, plain, n, 0);
         }
+        forget(&index);
+    }
+}
+
+/* --- stored ends ------------------------------------------------------------------------- */
+
+/* Blocks in any order, by two threads. */
+struct gathering {
+    hx_ends *ends;
+    size_t order[BLOCKS], n;
+};
+
+static void gather(void *context, unsigned worker)
+{
+    const struct gathering *gathering = context;
+    for (size_t i = worker; i < gathering->n; i += 2) {
+        const struct hx_block *block = &made.block[gathering->order[i]];
+        size_t half = block->n / 3;
+        hx_ends_take(gathering->ends, block->from + half, made.value[0] + block->from + half,
+                     block->n - half);
+        hx_ends_take(gathering->ends, block->from, made.value[0] + block->from, half);
+    }
+}
+
+static void gather_ends(struct unit_random *random, const struct hx_block_index *index,
+                        const struct hx_top *top, bool nulls)
+{
+    struct gathering gathering = {.n = index->n};
+    assert_null(hx_ends_create(nulls, top->rank, top->ranks, &gathering.ends));
+    for (size_t i = 0; i < index->n; i++)
+        gathering.order[i] = i;
+    for (size_t i = index->n; i-- > 1;) {
+        size_t k = unit_below(random, i + 1), other = gathering.order[i];
+        gathering.order[i] = gathering.order[k];
+        gathering.order[k] = other;
+    }
+    hx_parallel(2, gather, &gathering);
+    assert_null(hx_ends_list(gathering.ends, made.ends));
+    hx_ends_destroy(gathering.ends);
+}
+
+/* Both orders by a column whose ends are stored, without a look at the column. */
+static void ends(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("ends");
+    static struct plain plain[BLOCKS * HX_BLOCK_ROWS];
+    for (size_t round = 0; round < unit_rounds(24); round++) {
+        struct hx_block_index index;
+        uint32_t rank[RANKS];
+        bool nulls = false;
+        made.n = HX_ENDS_LEAST + unit_below(&random, HX_BLOCK_ROWS);
+        for (int c = 0; c < COLUMNS; c++) {
+            made.value[c] = calloc(made.n, sizeof *made.value[c]);
+            assert_non_null(made.value[c]);
+        }
+        fill(&random, made.value[0], made.n);
+        struct hx_top top = {.end = made.n};
+        top.column = round % 2 ? HX_COL_SIZE : HX_COL_TYPE;
+        assert_int_equal(hx_ends_of(HX_PLAIN, top.column, &nulls), top.column);
+        for (uint64_t i = 0; i < made.n && nulls && unit_below(&random, 1000); i++)
+            made.value[0][i] = unit_below(&random, 3) ? made.value[0][i] : 0;
+        if (round % 4 == 0) {
+            for (uint64_t i = 0; i < made.n; i++)
+                made.value[0][i] %= RANKS + 2;
+            for (int i = 0; i < RANKS; i++)
+                rank[i] = i ? 1 + (uint32_t)unit_below(&random, RANKS) : 0;
+            top.rank = rank;
+            top.ranks = RANKS;
+        }
+        make(&random, &index);
+        gather_ends(&random, &index, &top, nulls);
+        made.has_ends = made.no_pass = true;
+        for (int largest = 0; largest < 2; largest++) {
+            top.largest = largest;
+            top.zero_last = !largest && nulls;
+            size_t n = sort(&top, plain);
+            for (int i = 0; i < 8; i++) {
+                uint64_t some = unit_below(&random, 2048);
+                top.limit = 1 + unit_below(&random, 2048);
+                top.offset = i % 2 ? some : n - some;
+                compare_window(&index, &top, plain, n);
+                compare_place(&random, &index, &top, plain + (i % 2 ? 0 : n - HX_ENDS), HX_ENDS,
+                              i % 2 ? 0 : n - HX_ENDS);
+            }
+        }
+        assert_true(made.read_ends);
+        made.has_ends = made.read_ends = made.no_pass = false;
         forget(&index);
     }
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(windows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(ends)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

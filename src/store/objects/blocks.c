@@ -9,6 +9,7 @@
 #include "store/cost/stack_map.h"
 #include "store/db.h"
 #include "store/objects/classes.h"
+#include "store/objects/ends.h"
 #include "store/objects/overlay.h"
 #include "store/objects/top.h"
 #include "traverse/hold/rules.h"
@@ -993,6 +994,18 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
     entry->users++;
     *ret = &entry->decoded;
     return NULL;
+}
+
+hx_error *hx_blocks_ends(hx_blocks *blocks, const struct hx_block_index *index, int column,
+                         uint64_t *ret, bool *ret_there)
+{
+    struct hx_block ends = index->block[0];
+    bool bad = false;
+    ends.n = HX_ENDS_VALUES;
+    HX_TRY(decode_if_there(blocks, &ends, HX_COL_ENDS + column, ret, ret_there));
+    for (size_t i = 0; i < HX_ENDS_VALUES && *ret_there; i++)
+        bad |= ret[i] >= index->rows;
+    return bad ? damaged_block("ends of an order") : NULL;
 }
 
 void hx_blocks_release(hx_blocks *blocks, const struct hx_decoded *column)

@@ -157,6 +157,11 @@ hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, 
                          enum hx_derived derived, int column, const uint16_t *at, size_t n,
                          uint64_t *ret);
 
+/* The ends of the order by a stored column of objects (ends.h); *ret_there false: none are stored.
+ */
+hx_error *hx_blocks_ends(hx_blocks *blocks, const struct hx_block_index *index, int column,
+                         uint64_t *ret, bool *ret_there);
+
 /* The names of types or of bins of a snapshot; *ret stays valid until the next call. */
 hx_error *hx_blocks_names(hx_blocks *blocks, int64_t snapshot, enum hx_name_list list,
                           const hx_names **ret);

@@ -8,19 +8,15 @@
 
 #include "base/cleanup.h"
 #include "base/vec.h"
+#include "store/objects/best.h"
 #include "store/objects/column_scan.h"
+#include "store/objects/ends.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define BEST_MAX 16384 /* rows up to the end of a window that one pass keeps */
 #define BUCKETS  4096
-
-struct candidate {
-    uint64_t key;
-    uint64_t row;
-};
-typedef HX_VEC(struct candidate) candidates;
 
 static uint64_t sort_key(const struct hx_top *top, uint64_t value)
 {
@@ -205,71 +201,13 @@ static size_t next_passing(const struct part *part, size_t i)
 
 /* --- the beginning ------------------------------------------------------------------ */
 
-static bool is_before(const struct candidate *a, const struct candidate *b)
-{
-    return a->key != b->key ? a->key < b->key : a->row < b->row;
-}
-
-static void swap(struct candidate *a, struct candidate *b)
-{
-    struct candidate c = *a;
-    *a = *b;
-    *b = c;
-}
-
-/* Puts the `most` best of them in front, in any order. */
-static void select_best(struct candidate *v, size_t n, size_t most)
-{
-    ptrdiff_t low = 0, high = (ptrdiff_t)n - 1, at = (ptrdiff_t)most;
-    for (uint64_t random = n; low < at && at <= high;) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        struct candidate pivot = v[low + (ptrdiff_t)((random >> 33) % (uint64_t)(high - low + 1))];
-        ptrdiff_t i = low, k = high;
-        while (i <= k) {
-            while (is_before(&v[i], &pivot))
-                i++;
-            while (is_before(&pivot, &v[k]))
-                k--;
-            if (i <= k)
-                swap(&v[i++], &v[k--]);
-        }
-        if (at <= k)
-            high = k;
-        else if (at >= i)
-            low = i;
-        else
-            return;
-    }
-}
-
-/* The best rows so far and some that came since: these are thrown out together. */
-struct best {
-    candidates taken;
-    uint64_t most;  /* rows to keep */
-    uint64_t worst; /* the largest key of those kept */
-    bool full;
-};
-
-static void throw_out(struct best *best)
-{
-    if (best->taken.n <= best->most)
-        return;
-    select_best(best->taken.v, best->taken.n, (size_t)best->most);
-    best->taken.n = (size_t)best->most;
-    best->full = true;
-    best->worst = 0;
-    for (size_t i = 0; i < best->taken.n; i++)
-        best->worst = best->taken.v[i].key > best->worst ? best->taken.v[i].key : best->worst;
-}
-
 static hx_error *offer_part(const struct part *part, void *context)
 {
-    enum { ROOM = 256 };
-    struct best *best = context;
+    struct hx_best *best = context;
     for (size_t i = part->from; i < part->end; i++) {
         /* Most rows come behind those there; one of the same key, too, as it is a later row. */
         if (best->full)
-            i = best->worst ? next_key(part, 0, best->worst - 1, i) : part->end;
+            i = best->worst.key ? next_key(part, 0, best->worst.key - 1, i) : part->end;
         else
             i = next_passing(part, i);
         if (i == part->end)
@@ -277,9 +215,7 @@ static hx_error *offer_part(const struct part *part, void *context)
         if (!part->all && !part->pass[i])
             continue;
         uint64_t key = sort_key(part->top, hx_decoded_at(part->column, i));
-        HX_NEED(hx_vec_push(&best->taken, ((struct candidate){key, part->row + i})));
-        if (best->taken.n >= 2 * best->most + ROOM)
-            throw_out(best);
+        HX_NEED(hx_best_take(best, (struct hx_candidate){key, part->row + i}));
     }
     return NULL;
 }
@@ -359,7 +295,7 @@ struct taking {
     uint64_t skip;        /* rows of the first key to leave out */
     uint64_t limit;
     uint64_t last_limit; /* rows of the last key at most */
-    candidates taken;
+    hx_candidates taken;
 };
 
 static hx_error *take_top_rows(const struct part *part, void *context)
@@ -382,7 +318,7 @@ static hx_error *take_top_rows(const struct part *part, void *context)
             taking->last_limit = 0;
             continue;
         }
-        HX_NEED(hx_vec_push(&taking->taken, ((struct candidate){key, part->row + i})));
+        HX_NEED(hx_vec_push(&taking->taken, ((struct hx_candidate){key, part->row + i})));
     }
     return NULL;
 }
@@ -434,7 +370,7 @@ static hx_error *find_keys(hx_blocks *blocks, const struct hx_block_index *index
 }
 
 static hx_error *take_window(hx_blocks *blocks, const struct hx_block_index *index,
-                             const struct hx_top *top, candidates *ret)
+                             const struct hx_top *top, hx_candidates *ret)
 {
     struct searches *searches = malloc(sizeof *searches);
     HX_NEED(searches);
@@ -460,7 +396,7 @@ static hx_error *take_window(hx_blocks *blocks, const struct hx_block_index *ind
 /* Takes the rows of some places, counted from the first one. */
 struct placed {
     uint64_t skip, limit;
-    candidates taken; /* key: the place */
+    hx_candidates taken; /* key: the place */
 };
 
 static hx_error *take_placed(const struct part *part, void *context)
@@ -471,7 +407,7 @@ static hx_error *take_placed(const struct part *part, void *context)
             continue;
         if (placed->skip)
             placed->skip--;
-        else if (!hx_vec_push(&placed->taken, ((struct candidate){0, part->row + i})))
+        else if (!hx_vec_push(&placed->taken, ((struct hx_candidate){0, part->row + i})))
             return hx_error_nomem();
     }
     return NULL;
@@ -479,7 +415,7 @@ static hx_error *take_placed(const struct part *part, void *context)
 
 /* Addresses rise with rows: what is looked for are places, from the end when they shall fall. */
 static hx_error *take_by_row(hx_blocks *blocks, const struct hx_block_index *index,
-                             const struct hx_top *top, candidates *ret)
+                             const struct hx_top *top, hx_candidates *ret)
 {
     uint64_t rows;
     struct hx_top within = *top;
@@ -506,17 +442,11 @@ static hx_error *take_by_row(hx_blocks *blocks, const struct hx_block_index *ind
 
 /* --- all of them --------------------------------------------------------------------------- */
 
-static int compare_top_rows(const void *a, const void *b)
-{
-    return is_before(a, b) ? -1 : is_before(b, a);
-}
-
-static hx_error *take_rows(const candidates *found, uint64_t skip, uint64_t **ret, size_t *ret_n)
+static hx_error *take_rows(hx_candidates *found, uint64_t skip, uint64_t **ret, size_t *ret_n)
 {
     uint64_t *row = malloc((found->n + 1) * sizeof *row);
     HX_NEED(row);
-    if (found->n)
-        qsort(found->v, found->n, sizeof *found->v, compare_top_rows);
+    hx_candidates_sort(found);
     *ret_n = 0;
     for (size_t i = skip < found->n ? (size_t)skip : found->n; i < found->n; i++)
         row[(*ret_n)++] = found->v[i].row;
@@ -533,14 +463,14 @@ static hx_error *find_rows(hx_blocks *blocks, const struct hx_block_index *index
     within.limit = top->limit < rows - within.offset ? top->limit : rows - within.offset;
     uint64_t most = within.offset + within.limit;
     hx_error *err = NULL;
-    candidates found = {0};
+    hx_candidates found = {0};
     bool by_row = top->derived == HX_ADDRESS, near = !by_row && most <= BEST_MAX;
     if (by_row) {
         err = take_by_row(blocks, index, &within, &found);
     } else if (within.limit && near) {
-        struct best best = {.most = most};
+        struct hx_best best = {.most = most};
         err = pass_over(blocks, index, &within, true, offer_part, &best);
-        throw_out(&best);
+        hx_best_end(&best);
         found = best.taken;
     } else if (within.limit) {
         err = take_window(blocks, index, &within, &found);
@@ -684,12 +614,50 @@ static struct hx_top widen_window(const struct hx_top *top)
     return wide;
 }
 
+/* Both ends of an order, where they are stored. */
+static hx_error *keep_ends(hx_blocks *blocks, const struct hx_block_index *index,
+                           const struct hx_top *top)
+{
+    bool nulls, there;
+    const int column = hx_ends_of(top->derived, top->column, &nulls);
+    if (top->conditions || top->from || top->end != index->rows || top->end < HX_ENDS_LEAST ||
+        column < 0 || (!top->largest && top->zero_last != nulls))
+        return NULL;
+    HX_FREE uint64_t *ends = malloc(HX_ENDS_VALUES * sizeof *ends);
+    HX_NEED(ends);
+    HX_TRY(hx_blocks_ends(blocks, index, column, ends, &there));
+    for (int last = 0; last < 2 && there; last++) {
+        struct hx_top end = *top;
+        HX_FREE uint64_t *row = malloc(HX_ENDS * sizeof *row);
+        HX_NEED(row);
+        memcpy(row, ends + (top->largest ? last : 2 + last) * HX_ENDS, HX_ENDS * sizeof *row);
+        end.offset = last ? top->end - HX_ENDS : 0;
+        end.limit = HX_ENDS + last; /* one more than there are */
+        HX_NEED(keep_top_rows(blocks, index->snapshot, &end, row, HX_ENDS));
+        (void)hx_steal(row);
+    }
+    return NULL;
+}
+
+/* One that holds the window, if need be after a look at what is stored; NULL: none. */
+static hx_error *find_stored(hx_blocks *blocks, const struct hx_block_index *index,
+                             const struct hx_top *top, struct kept **ret)
+{
+    *ret = find_kept(*hx_blocks_tops(blocks), index->snapshot, top);
+    if (*ret)
+        return NULL;
+    HX_TRY(keep_ends(blocks, index, top));
+    *ret = find_kept(*hx_blocks_tops(blocks), index->snapshot, top);
+    return NULL;
+}
+
 hx_error *hx_top_rows(hx_blocks *blocks, const struct hx_block_index *index,
                       const struct hx_top *top, uint64_t **ret, size_t *ret_n)
 {
     if (top->limit > AHEAD || top->conditions > CONDITIONS_MAX || top->offset > UINT64_MAX / 2)
         return find_rows(blocks, index, top, ret, ret_n);
-    struct kept *kept = find_kept(*hx_blocks_tops(blocks), index->snapshot, top);
+    struct kept *kept;
+    HX_TRY(find_stored(blocks, index, top, &kept));
     if (!kept) {
         struct hx_top wide = widen_window(top);
         uint64_t *row;
@@ -723,7 +691,7 @@ static hx_error *value_at(hx_blocks *blocks, const struct hx_block_index *index,
 }
 
 struct placing {
-    struct candidate of;
+    struct hx_candidate of;
     uint64_t before;
 };
 
@@ -752,19 +720,31 @@ HX_HOT static hx_error *count_before(const struct part *part, void *context)
     return NULL;
 }
 
+/* Looks for the row among those that are kept; `near`: among the first ones, kept or not. */
 static hx_error *place_near(hx_blocks *blocks, const struct hx_block_index *index,
-                            const struct hx_top *top, uint64_t row, bool *ret_there, uint64_t *ret)
+                            const struct hx_top *top, uint64_t row, bool near, bool *ret_there,
+                            uint64_t *ret)
 {
-    HX_FREE uint64_t *rows = NULL;
+    struct kept *kept;
     struct hx_top first = *top;
-    size_t n;
     first.offset = 0;
     first.limit = AHEAD;
-    HX_TRY(hx_top_rows(blocks, index, &first, &rows, &n));
     *ret_there = false;
-    for (size_t i = 0; i < n && !*ret_there; i++) {
-        *ret_there = rows[i] == row;
-        *ret = i;
+    HX_TRY(find_stored(blocks, index, &first, &kept));
+    if (!kept && near) {
+        HX_FREE uint64_t *rows = NULL;
+        size_t n;
+        HX_TRY(hx_top_rows(blocks, index, &first, &rows, &n));
+    }
+    const struct hx_kept_tops *tops = *hx_blocks_tops(blocks);
+    for (size_t i = 0; tops && i < KEPT && !*ret_there; i++) {
+        kept = (struct kept *)&tops->kept[i];
+        if (!is_top_of(kept, index->snapshot, top))
+            continue;
+        for (size_t k = 0; k < kept->n && !*ret_there; k++) {
+            *ret = kept->first + k;
+            *ret_there = kept->row[k] == row && (!near || *ret < AHEAD);
+        }
     }
     return NULL;
 }
@@ -775,8 +755,13 @@ hx_error *hx_top_place(hx_blocks *blocks, const struct hx_block_index *index,
 {
     uint64_t value;
     *ret_there = row >= top->from && row < top->end;
-    if (near && *ret_there)
-        return place_near(blocks, index, top, row, ret_there, ret);
+    if (*ret_there && (near || top->derived != HX_ADDRESS)) {
+        bool found;
+        HX_TRY(place_near(blocks, index, top, row, near, &found, ret));
+        *ret_there = found || !near;
+        if (found || near)
+            return NULL;
+    }
     for (size_t c = 0; *ret_there && c < top->conditions; c++) {
         const struct hx_condition *condition = &top->condition[c];
         HX_TRY(value_at(blocks, index, condition->derived, condition->column, row, &value));

@@ -14,6 +14,7 @@
 #include "store/db.h"
 #include "store/objects/blocks.h"
 #include "store/objects/column_scan.h"
+#include "store/objects/ends.h"
 #include "store/objects/top.h"
 #include "store/objects/vtab_private.h"
 #include "store/objects/window.h"
@@ -616,10 +617,7 @@ static hx_error *rank_states(struct cursor *cursor)
 {
     cursor->rank = calloc(HX_STATES, sizeof *cursor->rank);
     HX_NEED(cursor->rank);
-    for (int state = HX_STATE_NONE + 1; state < HX_STATES; state++)
-        for (int other = HX_STATE_NONE + 1; other < HX_STATES; other++)
-            cursor->rank[state] += strcmp(hx_state_name((enum hx_state)other),
-                                          hx_state_name((enum hx_state)state)) <= 0;
+    hx_rank_states(cursor->rank);
     cursor->window.ranks = HX_STATES;
     return NULL;
 }

@@ -60,6 +60,10 @@ enum hx_column_id {
     HX_COL_SHAPE = 16,  /* object: hx_shape.shape; 0: unknown */
     HX_COL_HOLDER = 17, /* object: hx_holding.holder, plus 1; 0: not worked out */
 
+    /* since schema 9, in the first block of many objects: plus the number of a column above, the
+     * ends of the order by that column (ends.h) */
+    HX_COL_ENDS = 32,
+
     HX_COL_SOURCE = 0, /* edge: source's index less that of the edge before; 0 for the first; absent
                           since schema 9: it follows from HX_COL_OUT and hx_block.bytes */
     HX_COL_TARGET = 1, /* edge: zigzag of target's index less source's */

@@ -255,8 +255,9 @@ struct family {
     struct column column[COUNT(object_columns)];
     size_t columns;
     keys_fn *keys;
-    classify_fn *classify; /* NULL: no column is placed */
-    int64_t block;         /* that pieces are put into */
+    classify_fn *classify;                /* NULL: no column is placed */
+    int64_t block;                        /* that pieces are put into */
+    hx_ends *ends[COUNT(object_columns)]; /* of objects; NULL: none */
 };
 
 /* Piece i is a column of a block. */
@@ -273,6 +274,8 @@ static size_t gather_piece(const void *context, size_t i, uint64_t *value)
     const struct family *family = context;
     struct span span = span_of_piece(family, i);
     family->column[i % family->columns].gather(family->w, &span, value);
+    hx_writer_ends_take(family->w, family->column[i % family->columns].id,
+                        family->ends[i % family->columns], span.from, value, span.to - span.from);
     return span.to - span.from;
 }
 
@@ -369,7 +372,18 @@ static hx_error *write_objects(struct hx_writer *w)
     for (size_t i = OBJECT_COLUMNS; i < COUNT(object_columns); i++)
         if (known[i - OBJECT_COLUMNS])
             family.column[family.columns++] = object_columns[i];
-    return write_family(&family);
+    hx_error *err = NULL;
+    int64_t first = w->next_block;
+    for (size_t i = 0; i < family.columns && !err; i++)
+        err = hx_writer_ends_begin(w, family.column[i].id, &family.ends[i]);
+    if (!err)
+        err = write_family(&family);
+    for (size_t i = 0; i < family.columns; i++) {
+        if (!err)
+            err = hx_writer_ends_put(w, first, family.column[i].id, family.ends[i]);
+        hx_ends_destroy(family.ends[i]);
+    }
+    return err;
 }
 
 static void find_edge_keys(struct hx_writer *w, const struct span *span, struct keys *ret)

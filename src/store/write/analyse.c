@@ -107,6 +107,7 @@ struct analysed_column {
     enum hx_column_id id;
     hx_gather_fn *gather;
     const void *context;
+    hx_ends *ends;
 };
 
 static size_t gather_block(const void *context, size_t i, uint64_t *value)
@@ -114,6 +115,8 @@ static size_t gather_block(const void *context, size_t i, uint64_t *value)
     const struct analysed_column *column = context;
     const struct hx_object_block *block = &column->w->objects.v[i];
     column->gather(column->context, block->from, block->to, value);
+    hx_writer_ends_take(column->w, column->id, column->ends, block->from, value,
+                        block->to - block->from);
     return block->to - block->from;
 }
 
@@ -139,7 +142,7 @@ static void classify_block(const void *context, size_t i, uint16_t *class)
 hx_error *hx_analyse_column(struct hx_writer *w, enum hx_column_id id, hx_gather_fn *gather,
                             const void *context)
 {
-    struct analysed_column column = {w, id, gather, context};
+    struct analysed_column column = {w, id, gather, context, NULL};
     struct hx_encode encode = {.pieces = w->objects.n,
                                .context = &column,
                                .gather = gather_block,
@@ -147,7 +150,12 @@ hx_error *hx_analyse_column(struct hx_writer *w, enum hx_column_id id, hx_gather
                                .classify = classify_block,
                                .put = put_block_column,
                                .sink = &column};
-    return hx_encode(w->encoder, &encode, w->graph->n);
+    HX_TRY(hx_writer_ends_begin(w, id, &column.ends));
+    hx_error *err = hx_encode(w->encoder, &encode, w->graph->n);
+    if (!err && column.ends)
+        err = hx_writer_ends_put(w, w->objects.v[0].id, id, column.ends);
+    hx_ends_destroy(column.ends);
+    return err;
 }
 
 hx_error *hx_analyse_roots(struct hx_writer *w, const struct hx_analysis *analysis)

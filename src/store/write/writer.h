@@ -7,6 +7,7 @@
 #define HX_STORE_WRITE_WRITER_H
 
 #include "base/text.h"
+#include "store/objects/ends.h"
 #include "store/objects/packed_column.h"
 #include "store/schema/row.h"
 #include "store/schema/schema.h"
@@ -75,6 +76,15 @@ void hx_writer_deinit(struct hx_writer *w);
 
 /* Writes w->value[0 .. n) as a column of a block. */
 hx_error *hx_writer_put(struct hx_writer *w, int64_t block, enum hx_column_id column, size_t n);
+
+/* The ends of the order by a column of objects (ends.h) while it is written; *ret is NULL where
+ * none are stored. Then the values as they are stored, by any thread; then the rows of its column,
+ * in the first block of objects. */
+hx_error *hx_writer_ends_begin(const struct hx_writer *w, enum hx_column_id column, hx_ends **ret);
+void hx_writer_ends_take(const struct hx_writer *w, enum hx_column_id column, hx_ends *ends,
+                         uint64_t from, const uint64_t *value, size_t n);
+hx_error *hx_writer_ends_put(struct hx_writer *w, int64_t block, enum hx_column_id column,
+                             hx_ends *ends);
 
 /* A row of the snapshot (row.h). */
 #define hx_write(w, table, ...)                                                                    \

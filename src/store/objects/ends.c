@@ -1,0 +1,138 @@
+/* ends.c - of each order that lists show the first and the last rows. */
+#include "store/objects/ends.h"
+
+#include "store/objects/best.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    enum hx_derived derived;
+    int column;
+    bool nulls;
+} orders[] = {
+    {HX_PLAIN, HX_COL_SIZE, false},       {HX_PLAIN, HX_COL_STATE, true},
+    {HX_PLAIN, HX_COL_IN, false},         {HX_PLAIN, HX_COL_OUT, false},
+    {HX_PLAIN, HX_COL_TYPE, true},        {HX_PLAIN, HX_COL_REQUESTED, true},
+    {HX_RETAINED, HX_COL_RETAINED, true},
+};
+
+int hx_ends_of(enum hx_derived derived, int column, bool *ret_nulls)
+{
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        if (orders[i].derived != derived || (derived == HX_PLAIN && orders[i].column != column))
+            continue;
+        *ret_nulls = orders[i].nulls;
+        return orders[i].column;
+    }
+    return -1;
+}
+
+void hx_rank_states(uint32_t rank[HX_STATES])
+{
+    memset(rank, 0, HX_STATES * sizeof *rank);
+    for (int state = HX_STATE_NONE + 1; state < HX_STATES; state++)
+        for (int other = HX_STATE_NONE + 1; other < HX_STATES; other++)
+            rank[state] += strcmp(hx_state_name((enum hx_state)other),
+                                  hx_state_name((enum hx_state)state)) <= 0;
+}
+
+/* The last rows of an order are the first ones of the opposite, in which rows fall, too. */
+enum { LARGEST, LARGEST_LAST, SMALLEST, SMALLEST_LAST };
+
+struct hx_ends {
+    pthread_mutex_t mutex;
+    bool nulls, failed;
+    uint32_t *rank; /* NULL: none */
+    size_t ranks;
+    struct hx_best list[HX_ENDS_LISTS];
+};
+
+hx_error *hx_ends_create(bool nulls, const uint32_t *rank, size_t ranks, hx_ends **ret)
+{
+    hx_ends *ends = calloc(1, sizeof *ends);
+    HX_NEED(ends);
+    ends->nulls = nulls;
+    ends->ranks = ranks;
+    if (rank && !(ends->rank = malloc((ranks + 1) * sizeof *rank))) {
+        free(ends);
+        return hx_error_nomem();
+    }
+    if (rank)
+        memcpy(ends->rank, rank, ranks * sizeof *rank);
+    pthread_mutex_init(&ends->mutex, NULL);
+    for (int i = 0; i < HX_ENDS_LISTS; i++)
+        ends->list[i].most = HX_ENDS;
+    *ret = ends;
+    return NULL;
+}
+
+void hx_ends_destroy(hx_ends *ends)
+{
+    if (!ends)
+        return;
+    for (int i = 0; i < HX_ENDS_LISTS; i++)
+        hx_vec_free(&ends->list[i].taken);
+    pthread_mutex_destroy(&ends->mutex);
+    free(ends->rank);
+    free(ends);
+}
+
+static uint64_t value_of(const hx_ends *ends, uint64_t value)
+{
+    return !ends->rank ? value : value < ends->ranks ? ends->rank[value] : ends->ranks;
+}
+
+static void offer(hx_ends *ends, int list, uint64_t key, uint64_t row)
+{
+    struct hx_best *best = &ends->list[list];
+    const struct hx_candidate candidate = {key, row};
+    if (!best->full || hx_candidate_is_before(&candidate, &best->worst))
+        ends->failed |= !hx_best_take(best, candidate);
+}
+
+/* Values in the middle are in no list. */
+static bool is_middle(const hx_ends *ends, int smallest, int largest, bool nulls, uint64_t value)
+{
+    const struct hx_best *low = &ends->list[smallest], *high = &ends->list[largest];
+    return low->full && high->full && value > low->worst.key && value - low->worst.key > nulls &&
+           value < ~high->worst.key;
+}
+
+void hx_ends_take(hx_ends *ends, uint64_t from, const uint64_t *value, size_t n)
+{
+    const bool nulls = ends->nulls;
+    pthread_mutex_lock(&ends->mutex);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t v = value_of(ends, value[i]);
+        if (is_middle(ends, SMALLEST, LARGEST, nulls, v))
+            continue;
+        offer(ends, LARGEST, ~v, from + i);
+        offer(ends, SMALLEST, v - nulls, from + i);
+    }
+    for (size_t i = n; i-- > 0;) { /* so the first ones that are met shut out the others */
+        uint64_t v = value_of(ends, value[i]);
+        if (is_middle(ends, LARGEST_LAST, SMALLEST_LAST, false, v))
+            continue;
+        offer(ends, LARGEST_LAST, v, ~(from + i));
+        offer(ends, SMALLEST_LAST, ~(v - nulls), ~(from + i));
+    }
+    pthread_mutex_unlock(&ends->mutex);
+}
+
+hx_error *hx_ends_list(hx_ends *ends, uint64_t ret[HX_ENDS_VALUES])
+{
+    HX_NEED(!ends->failed);
+    for (int list = 0; list < HX_ENDS_LISTS; list++) {
+        struct hx_best *best = &ends->list[list];
+        bool last = list == LARGEST_LAST || list == SMALLEST_LAST;
+        hx_best_end(best);
+        hx_candidates_sort(&best->taken);
+        for (size_t i = 0; i < HX_ENDS; i++)
+            ret[list * HX_ENDS + (last ? HX_ENDS - 1 - i : i)] = i >= best->taken.n ? 0
+                                                                 : last ? ~best->taken.v[i].row
+                                                                        : best->taken.v[i].row;
+    }
+    return NULL;
+}
