@@ -19,6 +19,7 @@ enum {
     DRAW_EVERY_MS = 100,
     DRAW_AFTER_MS = 300, /* work that is over sooner shows nothing */
     BAR_CELLS = 20,
+    SHORT_S = 1,         /* time left that is not worth a word */
     FINAL_INTERRUPT = 3, /* interrupts until one is final */
 };
 
@@ -146,6 +147,22 @@ static void put_left(struct hx_text *text, double seconds)
         hx_text_putf(text, "  %s left", hx_human_ns(whole * 1000000000, number));
 }
 
+/* One bar for the whole. */
+static void draw_course(struct hx_console *console, const struct hx_course_look *look)
+{
+    struct hx_text text = {0};
+    hx_text_putf(&text, "\r%-14s ", look->stage);
+    if (is_wide_enough())
+        put_progress_bar(console, &text, look->share);
+    hx_text_putf(&text, " %3d%%", (int)(look->share * 100));
+    if (look->left_s >= SHORT_S)
+        put_left(&text, look->left_s);
+    hx_text_puts(&text, "\033[K");
+    if (!text.failed)
+        fputs(hx_text_str(&text), stderr);
+    hx_text_free(&text);
+}
+
 static void draw_progress(struct hx_console *console, uint64_t now, uint64_t done, uint64_t total)
 {
     struct hx_text text = {0};
@@ -177,13 +194,20 @@ static void on_progress(void *context, const char *stage, uint64_t done, uint64_
     if (pthread_mutex_trylock(&console->lock) != 0)
         return; /* another thread is just drawing */
     uint64_t now = hx_now_ns();
-    if (strncmp(stage, console->stage, sizeof console->stage - 1) != 0) {
+    struct hx_course_look look;
+    bool whole = hx_course_look(&console->course, now, &look);
+    if (whole != console->whole ||
+        (!whole && strncmp(stage, console->stage, sizeof console->stage - 1) != 0)) {
         snprintf(console->stage, sizeof console->stage, "%s", stage);
         console->stage_started_ns = now;
+        console->whole = whole;
     }
     if (now - console->stage_started_ns >= DRAW_AFTER_MS * (uint64_t)1000000 &&
         now - console->drawn_ns >= DRAW_EVERY_MS * (uint64_t)1000000) {
-        draw_progress(console, now, done, total);
+        if (whole)
+            draw_course(console, &look);
+        else
+            draw_progress(console, now, done, total);
         console->drawn_ns = now;
         console->shown = true;
     }
@@ -199,6 +223,8 @@ static bool dumb_terminal(void)
 void hx_console_init(struct hx_console *console)
 {
     *console = (struct hx_console){.lock = PTHREAD_MUTEX_INITIALIZER};
+    hx_course_init(&console->course);
+    console->progress.course = &console->course;
     console->bar = isatty(STDERR_FILENO) && !dumb_terminal();
     console->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     console->progress.report = console->bar ? on_progress : NULL;

@@ -39,8 +39,9 @@ hx_error *hx_wait_until(uint64_t deadline_ns, int pidfd, bool *ret_gone);
 struct hx_console {
     struct hx_progress progress; /* give this to long work */
     pthread_mutex_t lock;
-    bool bar, utf8, shown;
-    char stage[32];
+    bool bar, utf8, shown, whole; /* whole: the course was looked at last */
+    struct hx_course course;
+    char stage[32]; /* where there is no course */
     uint64_t stage_started_ns, drawn_ns;
 };
 

@@ -2,6 +2,7 @@
 #include "ui/app.h"
 
 #include "query/pattern.h"
+#include "store/stages.h"
 #include "ui/analysis.h"
 #include "ui/job.h"
 #include "ui/list/pane.h"
@@ -178,7 +179,8 @@ struct revising {
     bool lacking; /* also those that the store does not have, */
     bool later;   /* of these only the next: what `needs` has comes first */
     unsigned needs;
-    bool more; /* there are others */
+    bool more;         /* there are others */
+    uint64_t begun_ns; /* when the first of them was */
     struct hx_choice choice;
     /* answers */
     size_t missing, named;
@@ -267,22 +269,27 @@ static hx_error *revising_run(struct hx_job *job, hx_store *store,
     struct revising *revising = (struct revising *)job;
     struct hx_snapshot *snapshot;
     struct hx_analysis analysis;
+    const struct hx_analysis *options = revising->ui->options->analysis;
     if (revising->lacking) {
         unsigned has = 0;
         HX_TRY(hx_store_parts(store, revising->snapshot, &has));
         revising->parts |= HX_ANALYSE_ALL & ~has;
     }
+    const unsigned all = revising->parts;
     if (revising->later)
         choose_next(revising);
     if (!revising->parts)
         return NULL;
+    revising->begun_ns = job->began_ns ? job->began_ns : hx_now_ns();
+    hx_stages_begin(progress, job->began_ns ? 0 : all | HX_WORK_LOAD,
+                    revising->parts | HX_WORK_LOAD, options ? options->threads : 0);
     HX_TRY(stored_choice(revising, store));
     HX_TRY(hx_ui_graph(revising->ui, store, revising->snapshot, progress, &snapshot));
     if (revising->parts & HX_ANALYSE_BINS) {
         note_unknown(revising, snapshot);
         HX_TRY(hx_choice_name(&revising->choice, snapshot, &revising->missing));
     }
-    hx_choice_analysis(&revising->choice, revising->ui->options->analysis, &analysis);
+    hx_choice_analysis(&revising->choice, options, &analysis);
     HX_TRY(hx_store_hold(store, revising->snapshot, &analysis.hold));
     if (!analysis.scheme)
         analysis.scheme = hx_schemes[0];
@@ -364,6 +371,7 @@ static void revising_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
         revision->failed =
             error ? revision->failed | revising->parts : revision->failed & ~revising->parts;
         revision->missing = revision->later = revising->later && revising->more && !error;
+        revision->began_ns = revision->missing ? revising->begun_ns : 0;
     }
     if (error && error->kind == HX_E_CANCEL) {
         hx_error_free(error);
@@ -448,6 +456,7 @@ void hx_ui_revise(struct hx_ui *ui)
                                 : parts == HX_ANALYSE_RETAINERS ? "working out retainer sets"
                                                                 : "analysis",
                         .lane = HX_LANE_WORK,
+                        .began_ns = revision->began_ns,
                         .run = revising_run,
                         .done = revising_done,
                         .destroy = revising_destroy};

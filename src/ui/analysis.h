@@ -38,6 +38,7 @@ struct hx_revision {
     bool missing;                    /* and those that the store does not have */
     bool later; /* they were left to whoever looks: one after the other, and nobody is told */
     bool begun; /* with that; it is not tried again by itself */
+    uint64_t began_ns; /* CLOCK_MONOTONIC: of what others go on with; 0: of nothing */
 };
 
 struct hx_ui;

@@ -24,6 +24,7 @@ struct lane {
     /* progress of the running job */
     char stage[64];
     uint64_t done, total, started_ns, stage_ns, reported_ns; /* stage_ns: when the stage began */
+    struct hx_course course;                                 /* of work whose stages are known */
 };
 
 struct hx_jobs {
@@ -78,6 +79,8 @@ static struct hx_job *next_job(struct lane *lane)
         lane->queue_end = &lane->queue;
     job->next = NULL;
     lane->running = job;
+    if (!job->began_ns)
+        hx_course_end(&lane->course);
     lane->stage[0] = 0;
     lane->done = lane->total = 0;
     lane->started_ns = lane->stage_ns = job->began_ns ? job->began_ns : hx_now_ns();
@@ -95,7 +98,8 @@ static void set_in_store(struct lane *lane, bool in_store)
 
 static hx_error *run_job(struct lane *lane, struct hx_job *job)
 {
-    struct hx_progress progress = {.report = report, .context = lane, .cancel = &job->cancel};
+    struct hx_progress progress = {
+        .report = report, .context = lane, .course = &lane->course, .cancel = &job->cancel};
     if (job->prepare)
         HX_TRY(job->prepare(job, &progress));
     bool reads = job->lane == HX_LANE_READ;
@@ -198,6 +202,7 @@ hx_error *hx_jobs_create(hx_store *read, hx_store *work, hx_jobs **ret)
         struct lane *lane = &jobs->lane[i];
         lane->jobs = jobs;
         lane->queue_end = &lane->queue;
+        hx_course_init(&lane->course);
         lane->store = i == HX_LANE_READ ? read : work;
         lane->store_lock = &jobs->store_lock[i == HX_LANE_READ && read != work];
         error = start_lane(lane);
@@ -243,8 +248,10 @@ void hx_jobs_destroy(hx_jobs *jobs)
     for (int i = 0; i < HX_LANES; i++)
         if (jobs->lane[i].has_thread)
             pthread_join(jobs->lane[i].thread, NULL);
-    for (int i = 0; i < HX_LANES; i++)
+    for (int i = 0; i < HX_LANES; i++) {
         destroy_all(jobs->lane[i].queue);
+        hx_course_deinit(&jobs->lane[i].course);
+    }
     destroy_all(jobs->ended);
     if (jobs->fd >= 0)
         close(jobs->fd);
@@ -366,6 +373,8 @@ bool hx_jobs_cancel(hx_jobs *jobs)
 #define ESTIMATE_NS 500000000u
 /* What the line has besides: the place in the list. */
 #define ROOM_BESIDE 8
+/* Time left that is not worth a word. */
+#define SHORT_S 1
 
 static void put_job_bar(double part, bool utf8, struct hx_text *ret)
 {
@@ -418,13 +427,34 @@ static void put_stage(const struct lane *lane, uint64_t now, int room, bool utf8
     hx_text_free(&rest);
 }
 
+/* The same of the whole. */
+static void put_course(const struct hx_course_look *look, double elapsed, int room, bool utf8,
+                       struct hx_text *ret)
+{
+    struct hx_text rest = {0};
+    if (look->left_s >= SHORT_S)
+        put_left(look->left_s, &rest);
+    else
+        hx_text_putf(&rest, ", %.1f s", elapsed);
+    if (room >= (int)(ret->n + rest.n) + BAR_CELLS + 8)
+        put_job_bar(look->share, utf8, ret);
+    hx_text_putf(ret, " %u%%%s", (unsigned)(100 * look->share), hx_text_str(&rest));
+    hx_text_free(&rest);
+}
+
+bool hx_jobs_seen(hx_jobs *jobs, struct hx_course_look *ret)
+{
+    return hx_course_look(&jobs->lane[HX_LANE_WORK].course, hx_now_ns(), ret);
+}
+
 bool hx_jobs_status(hx_jobs *jobs, int columns, bool utf8, struct hx_text *ret)
 {
     bool any = false;
     uint64_t now = hx_now_ns();
     pthread_mutex_lock(&jobs->lock);
     for (int i = HX_LANES - 1; i >= 0 && !any; i--) {
-        const struct lane *lane = &jobs->lane[i];
+        struct lane *lane = &jobs->lane[i];
+        struct hx_course_look look;
         const struct hx_job *job = announced(lane, now);
         if (!lane->running && lane->queue && lane->queue->began_ns)
             job = lane->queue; /* goes on in a moment, from where the lane stands */
@@ -432,12 +462,18 @@ bool hx_jobs_status(hx_jobs *jobs, int columns, bool utf8, struct hx_text *ret)
             continue;
         any = true;
         hx_text_puts(ret, job->what);
-        if (lane->stage[0] && strcmp(lane->stage, job->what) != 0)
-            hx_text_putf(ret, ": %s", lane->stage);
+        bool whole = hx_course_look(&lane->course, now, &look);
+        const char *stage = whole ? look.stage : lane->stage;
+        if (*stage && strcmp(stage, job->what) != 0)
+            hx_text_putf(ret, ": %s", stage);
         const char *end = atomic_load(&job->cancel) ? ", cancelling"
                           : columns >= 60           ? " (Ctrl-C cancels)"
                                                     : " (Ctrl-C)";
-        put_stage(lane, now, columns - ROOM_BESIDE - (int)strlen(end), utf8, ret);
+        const int room = columns - ROOM_BESIDE - (int)strlen(end);
+        if (whole)
+            put_course(&look, (double)(now - lane->started_ns) / 1e9, room, utf8, ret);
+        else
+            put_stage(lane, now, room, utf8, ret);
         hx_text_puts(ret, end);
     }
     pthread_mutex_unlock(&jobs->lock);

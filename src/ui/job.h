@@ -81,4 +81,7 @@ bool hx_jobs_cancel(hx_jobs *jobs);
 /* A line on the job under way, for a screen so wide; false when there is none to speak of. */
 bool hx_jobs_status(hx_jobs *jobs, int columns, bool utf8, struct hx_text *ret);
 
+/* How far the work of several stages on the WORK lane is; false when there is none. */
+bool hx_jobs_seen(hx_jobs *jobs, struct hx_course_look *ret);
+
 #endif

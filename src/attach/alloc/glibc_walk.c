@@ -123,6 +123,7 @@ static hx_error *emit_marked_chunk(struct emit *emit, uint64_t p, uint64_t size)
 
 static hx_error *report_walk_progress(struct emit *emit, uint64_t p)
 {
+    hx_progress_at(emit->walk->progress, "objects", emit->n, 0);
     hx_progress_at(emit->walk->progress, "walk", emit->done + (p - emit->area->start), emit->total);
     return hx_progress_cancelled(emit->walk->progress) ? hx_error_cancelled("heap") : NULL;
 }

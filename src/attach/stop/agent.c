@@ -363,6 +363,7 @@ hx_error *hx_agent_capture(struct hx_agent *agent, const struct hx_agent_request
     }
     for (size_t i = 0; i < ret->n_lost; i++)
         ret->lost_bytes += ret->lost[i].end - ret->lost[i].start;
+    hx_progress_at(progress, "copy", ret->memory_bytes, ret->memory_bytes);
     ret->memory_fd = copy;
     copy = -1;
     return NULL;

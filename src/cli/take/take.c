@@ -9,6 +9,7 @@
 #include "cli/words/input_file.h"
 #include "cli/words/matched.h"
 #include "record/own_mappings.h"
+#include "store/stages.h"
 #include "traverse/hold/evidence.h"
 #include "traverse/reach.h"
 #include "traverse/scan/scan.h"
@@ -171,7 +172,10 @@ static hx_error *take_live_snapshot(struct hx_session *session, const struct hx_
     struct hx_capture_options options = args->capture;
     options.recording = session->recorder ? ask_recorder : NULL;
     options.context = session;
+    const unsigned parts = hx_stages_of_new(&session->analysis);
+    hx_stages_begin(progress, parts, parts, args->threads);
     HX_TRY(hx_attach_capture(session->attach, &options, progress, &snapshot));
+    hx_progress_at(progress, "objects", snapshot->graph.n, snapshot->graph.n);
     if (!snapshot->recording && is_recorded(snapshot))
         hx_snapshot_note(snapshot, false,
                          "another heapx records this process: who allocated and what was requested "
@@ -189,6 +193,7 @@ static hx_error *take_live_snapshot(struct hx_session *session, const struct hx_
         .threads = args->threads, .is_vtable = hx_attach_is_vtable, .context = session->attach};
     begun = hx_timing_begin();
     HX_TRY(hx_scan(snapshot, &scan, progress));
+    hx_progress_at(progress, "edges", snapshot->graph.n_edges, snapshot->graph.n_edges);
     hx_timing_end(begun, "scan", snapshot->graph.n);
     begun = hx_timing_begin();
     HX_TRY(hx_attach_names(session->attach, snapshot, progress));
@@ -290,6 +295,7 @@ hx_error *hx_take_into(struct hx_session *session, hx_store *store,
     HX_TRY(hx_take(session, progress, &snapshot));
     uint64_t begun = hx_timing_begin();
     HX_TRY(hx_take_add(session, store, snapshot, &session->analysis, progress, ret));
+    hx_progress_end(progress);
     hx_timing_end(begun, "store", snapshot->graph.n);
     if (console)
         hx_console_clear(console);

@@ -3,6 +3,7 @@
 #include "base/timing.h"
 #include "cli/take/take.h"
 #include "cli/words/matched.h"
+#include "store/stages.h"
 #include "traverse/named.h"
 
 #include <stdlib.h>
@@ -90,6 +91,8 @@ static hx_error *revise_one(struct revision *revision, int64_t number)
         return NULL;
     uint64_t begun = hx_timing_begin();
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+    hx_stages_begin(&revision->console->progress, parts | HX_WORK_LOAD, parts | HX_WORK_LOAD,
+                    args->threads);
     HX_TRY(hx_store_load(revision->store, number, &revision->console->progress, &snapshot));
     hx_timing_end(begun, "load", snapshot->graph.n);
     if (snapshot->no_heap && revision->asked && strcmp(snapshot->method, "import") == 0)
@@ -117,6 +120,7 @@ static hx_error *revise_one(struct revision *revision, int64_t number)
     if (parts)
         HX_TRY(hx_store_revise(revision->store, number, snapshot, &analysis, parts,
                                &revision->console->progress));
+    hx_progress_end(&revision->console->progress);
     hx_timing_end(begun, "revise", snapshot->graph.n);
     if (!hx_args_given(args, HX_OPT_VISITS))
         return NULL;

@@ -458,6 +458,7 @@ static hx_error *load_graph(struct reader *r)
     HX_TRY(reserve_objects(g, objects));
     HX_TRY(hx_big_array(r->class, objects));
     r->rows_total = objects;
+    hx_progress_at(r->progress, "objects", objects, objects);
     if (r->objects_only)
         return each_block(r, HX_FAMILY_OBJECT, objects, load_objects);
     HX_TRY(count_rows(r, HX_FAMILY_EDGE, &edges));
@@ -465,6 +466,7 @@ static hx_error *load_graph(struct reader *r)
     HX_TRY(count_rows(r, HX_FAMILY_RESIDENT, &resident));
     HX_TRY(reserve_edges(g, edges));
     r->rows_total += edges + root_edges + resident;
+    hx_progress_at(r->progress, "edges", edges, edges);
     HX_TRY(each_block(r, HX_FAMILY_OBJECT, objects, load_objects));
     if (g->fwd[objects] != edges)
         return damaged_snapshot(r, "fewer edges than counted");

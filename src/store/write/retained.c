@@ -442,7 +442,6 @@ hx_error *hx_dominators_begin(struct hx_writer *w, const struct hx_analysis *ana
     ret->snapshot = w->snapshot;
     if (w->progress)
         ret->progress = *w->progress;
-    ret->progress.report = NULL; /* the other work tells where it is */
     ret->begun = true;
     hx_aside_begin(find_aside, ret, &ret->aside);
     return NULL;

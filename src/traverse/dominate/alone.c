@@ -39,8 +39,10 @@ static void turn_to_next(struct flood *flood)
 static hx_error *spread(struct flood *flood, const struct hx_progress *progress)
 {
     const struct hx_graph *graph = flood->graph;
-    for (size_t n; (n = flood->n_next);) {
+    uint64_t reached = 0;
+    for (size_t n; (n = flood->n_next); reached += n) {
         turn_to_next(flood);
+        hx_progress_at(progress, "alone", reached, graph->n);
         for (size_t i = 0; i < n; i++) {
             hx_obj object = flood->level[i];
             hx_look_ahead(graph, flood->level, i, n, flood->of, sizeof *flood->of, NULL, 0);

@@ -57,6 +57,12 @@ const struct hx_mapping *hx_judge_module(const struct hx_judge *judge, uint64_t 
                : NULL;
 }
 
+static void report_judge(const struct hx_judge *judge, uint64_t done, uint64_t n)
+{
+    uint64_t begun = judge->begun * n, part = (judge->ends - judge->begun) * done;
+    hx_progress_at(judge->progress, judge->stage, begun + part, 100 * n);
+}
+
 /* --- in parallel -------------------------------------------------------------------------- */
 
 struct pass {
@@ -72,8 +78,10 @@ static void judge_worker(void *context, unsigned i)
     const hx_obj n = pass->judge->graph->n;
     size_t from;
     while ((from = atomic_fetch_add(&pass->next, BLOCK)) < n &&
-           !hx_progress_cancelled(pass->judge->progress))
+           !hx_progress_cancelled(pass->judge->progress)) {
         pass->work(pass->context, i, (hx_obj)from, n - from < BLOCK ? n : (hx_obj)(from + BLOCK));
+        report_judge(pass->judge, from, n);
+    }
 }
 
 hx_error *hx_judge_objects(const struct hx_judge *judge, hx_judge_block_fn *work, void *context)
@@ -93,17 +101,36 @@ static void note_kinds(void *context, unsigned worker, hx_obj from, hx_obj to)
         graph->evidence[e] = HX_EVIDENCE(HX_RULE_NONE, hx_edge_kind_of(graph->edge[e]));
 }
 
+/* What comes now takes the stage from this percent to that one, as a rule. */
+static void next_judge(struct hx_judge *judge, const char *stage, unsigned begun, unsigned ends)
+{
+    judge->stage = stage;
+    judge->begun = begun;
+    judge->ends = ends;
+    report_judge(judge, 0, 1);
+}
+
 static hx_error *judge_all(struct hx_judge *judge)
 {
+    next_judge(judge, "words", 0, 1);
     HX_TRY(hx_judge_objects(judge, note_kinds, judge->graph));
+    next_judge(judge, "words", 1, 9);
     HX_TRY(hx_block_groups_find(judge, judge->groups));
+    next_judge(judge, "words", 9, 22);
     HX_TRY(hx_judge_known_shapes(judge));
+    next_judge(judge, "words", 22, 35);
     HX_TRY(hx_judge_buffers(judge));
+    next_judge(judge, "words", 35, 40);
     HX_TRY(hx_judge_counts(judge));
+    next_judge(judge, "words", 40, 47);
     HX_TRY(hx_judge_records(judge));
+    next_judge(judge, "words", 47, 50);
     HX_TRY(hx_judge_pieces(judge));
+    next_judge(judge, "words", 50, 100);
     HX_TRY(hx_judge_fields(judge));
+    next_judge(judge, "shapes", 0, 90);
     HX_TRY(hx_shapes_make(judge));
+    next_judge(judge, "shapes", 90, 100);
     return hx_judge_texts(judge);
 }
 

@@ -23,6 +23,8 @@ struct hx_judge {
     const struct hx_progress *progress;
     unsigned threads;
     uint64_t module_low, module_high; /* no file is mapped elsewhere */
+    const char *stage;                /* for progress */
+    unsigned begun, ends;             /* percent of the stage */
 };
 
 static inline bool hx_part_below(uint64_t part, uint64_t whole, unsigned percent)
