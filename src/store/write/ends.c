@@ -37,10 +37,10 @@ hx_error *hx_writer_ends_begin(const struct hx_writer *w, enum hx_column_id colu
     const enum hx_derived derived = column == HX_COL_RETAINED ? HX_RETAINED : HX_PLAIN;
     HX_FREE uint32_t *types = NULL;
     uint32_t states[HX_STATES];
-    size_t n = 0;
+    size_t objects = w->graph->n, n = 0;
     bool nulls;
     *ret = NULL;
-    if (w->graph->n < HX_ENDS_LEAST || hx_ends_of(derived, column, &nulls) < 0)
+    if (objects < HX_ENDS_LEAST || hx_ends_of(derived, column, &nulls) < 0)
         return NULL;
     if (column == HX_COL_TYPE)
         HX_TRY(rank_types(w, &types, &n));
