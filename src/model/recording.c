@@ -24,6 +24,7 @@ void hx_rec_place_free_lines(struct hx_rec_place *place)
         free(place->lines[i].symbol);
         free(place->lines[i].source);
         free(place->lines[i].declared);
+        free(place->lines[i].brief);
     }
     free(place->lines);
     place->lines = NULL;
@@ -67,8 +68,11 @@ static void append_function(const struct hx_recording *recording, const struct h
                             size_t line, struct hx_text *text)
 {
     const char *function = line < place->n_lines ? place->lines[line].function : NULL;
+    const char *brief = function ? place->lines[line].brief : NULL;
     if (function && place->kind == HX_REC_REGION)
         hx_text_puts(text, function); /* a label, not to be shortened */
+    else if (brief)
+        hx_text_puts(text, brief);
     else if (function)
         hx_function_name_short(text, function);
     else if (place->file < recording->files.n)
@@ -131,6 +135,12 @@ static struct at innermost(const struct hx_recording *recording, uint32_t number
     return at;
 }
 
+static bool is_internal(const struct hx_rec_line *line)
+{
+    return line->brief ? line->internal
+                       : line->function && hx_function_name_internal(line->function);
+}
+
 /* The first function that is not the allocator's, if any is not; the same of what belongs to a
  * language's library alone. */
 static struct at first_outside(const struct hx_recording *recording, uint32_t number)
@@ -143,9 +153,8 @@ static struct at first_outside(const struct hx_recording *recording, uint32_t nu
     for (struct at outside = at; outside.frame < outside.stack->n;
          step_to_caller(recording, &outside)) {
         const struct hx_rec_place *place = place_at(recording, &outside);
-        const char *function = place->n_lines ? place->lines[outside.line].function : NULL;
-        bool internal =
-            place->kind == HX_REC_CODE && function && hx_function_name_internal(function);
+        bool internal = place->kind == HX_REC_CODE && place->n_lines &&
+                        is_internal(&place->lines[outside.line]);
         if (!place->allocator && !internal)
             return outside;
     }

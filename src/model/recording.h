@@ -38,6 +38,8 @@ struct hx_rec_line {
     char *declared;         /* file in which it is declared; NULL: unknown; owned. Of a region: the
                                name, without its types, of the function that it is written in */
     uint32_t declared_line; /* 0: unknown */
+    char *brief;    /* the function as labels have it (function_name.h); NULL: not made; owned */
+    bool internal;  /* hx_function_name_internal() of it, where `brief` was made */
     uint64_t entry; /* p_vaddr of its first instruction; of an inlined one, and unknown: 0 */
     bool entered;   /* a callable of heapx/scc.h, which entered a stack, is right around it */
 };

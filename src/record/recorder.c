@@ -15,6 +15,9 @@ static const uint64_t nap_ns = 2000000;
 /* How long a snapshot waits for the pump: far longer than a round with a freeze takes. */
 static const uint64_t poll_ns = 60000000000;
 
+/* How often the status is made anew: where that takes long, a hundredth of the time. */
+enum { PUBLISH_NS = 50000000, PUBLISH_SHARE = 100 };
+
 struct hx_recorder {
     const struct hx_source *source;
     void *state;
@@ -94,14 +97,15 @@ static void *run_pump(void *argument)
 {
     struct hx_recorder *recorder = argument;
     hx_error *err = NULL;
-    uint64_t published_ns = 0;
+    uint64_t due_ns = 0;
     while (!err && !atomic_load(&recorder->stop)) {
         bool idle = false;
         err = pump_once(recorder, &idle);
         uint64_t now = hx_now_ns();
-        if (now - published_ns > 50000000 || err) {
+        if (now >= due_ns || err) {
             publish_status(recorder);
-            published_ns = now;
+            uint64_t took = hx_now_ns() - now;
+            due_ns = now + PUBLISH_NS + took * PUBLISH_SHARE;
         }
         if (!err && idle && recorder->source->ended(recorder->state))
             break;

@@ -179,6 +179,15 @@ static enum found probe_bucket(struct hx_unwind *unwind, uint64_t word, struct s
     return FOUND_NOT;
 }
 
+/* The buckets of all levels at once: most stacks are in a level behind others that are full. */
+static void prefetch_buckets(const struct hx_unwind *unwind, uint64_t hash)
+{
+    uint64_t words = unwind->tables->index.bytes / 8, from = 0;
+    for (int level = 0; from < words; from += level_words[level++])
+        __builtin_prefetch((const uint64_t *)(const void *)unwind->tables->index.at + from +
+                           (hash >> 21) % (level_words[level] / BUCKET) * BUCKET);
+}
+
 uint64_t hx_intern(struct hx_unwind *unwind, const struct hx_call_stack *call_stack)
 {
     struct hx_region *region = unwind->tables->region;
@@ -188,6 +197,7 @@ uint64_t hx_intern(struct hx_unwind *unwind, const struct hx_call_stack *call_st
                     (uint64_t)generation << 32 | call_stack->n << 1 | (uint64_t)call_stack->cut);
     hash = hx_hash_mix(hash, call_stack->exact);
     struct sought sought = {call_stack, hash, HX_REGION_STACKS, generation};
+    prefetch_buckets(unwind, hash);
     enum found found = FOUND_NOT;
     uint64_t words = unwind->tables->index.bytes / 8, from = 0;
     for (int level = 0; found == FOUND_NOT && from < words; from += level_words[level++]) {

@@ -164,8 +164,10 @@ hx_error *hx_live_remove(struct hx_live *live, uint64_t address, uint64_t when,
         hx_live_unpack(entry, ret);
         hx_live_erase(shard, hash, entry);
         live->n--;
-        return shard->n < shard->least ? resize(live, shard, (uint64_t)shard->groups / 4 * 3)
-                                       : NULL;
+        shard->low += shard->n < shard->least;
+        return shard->low > (uint64_t)shard->groups * HX_LIVE_ENTRIES
+                   ? resize(live, shard, (uint64_t)shard->groups / 4 * 3)
+                   : NULL;
     }
     if (live->wide_n && find_wide(live, hash, address, &number)) {
         *ret_took = live->wide.v[number].when > when ? HX_LIVE_YOUNGER : HX_LIVE_REMOVED;

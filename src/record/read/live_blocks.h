@@ -47,8 +47,10 @@ struct hx_live_group {
  * an entry belongs and the one where it stands counts it. */
 struct hx_live_shard {
     struct hx_live_group *group;
-    uint32_t groups, n, limit, least; /* shrinks below `least` */
-    struct hx_big big;                /* the memory of the groups when it is large */
+    uint32_t groups, n, limit, least;
+    uint64_t low; /* removals that left less than `least`: once there were as many as entries, it
+                     shrinks; a program that fills and empties its heap again and again keeps it */
+    struct hx_big big; /* the memory of the groups when it is large */
 };
 
 struct hx_live {

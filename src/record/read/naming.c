@@ -37,6 +37,13 @@ static hx_error *name_files(struct hx_recording *recording, hx_code *code)
 
 /* --- places -------------------------------------------------------------------- */
 
+static char *brief_name(const char *function)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text text = {0};
+    hx_function_name_short(&text, function);
+    return text.failed ? NULL : strdup(hx_text_str(&text));
+}
+
 static bool copy_code_line(const struct hx_code_line *from, struct hx_rec_line *to)
 {
     *to = (struct hx_rec_line){.line = from->line,
@@ -46,8 +53,13 @@ static bool copy_code_line(const struct hx_code_line *from, struct hx_rec_line *
                                .symbol = from->symbol ? strdup(from->symbol) : NULL,
                                .source = from->source ? strdup(from->source) : NULL,
                                .declared = from->declared ? strdup(from->declared) : NULL};
-    return !from->function == !to->function && !from->symbol == !to->symbol &&
-           !from->source == !to->source && !from->declared == !to->declared;
+    if (to->function) {
+        to->brief = brief_name(to->function);
+        to->internal = hx_function_name_internal(to->function);
+    }
+    return !from->function == !to->function && !from->function == !to->brief &&
+           !from->symbol == !to->symbol && !from->source == !to->source &&
+           !from->declared == !to->declared;
 }
 
 /* A function of heapx/scc.h, which is part of the mark and no function of the program. */
