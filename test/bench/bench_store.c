@@ -146,7 +146,8 @@ int main(int argc, char **argv)
     for (int family = 1; family <= 2; family++) {
         char sql[200];
         snprintf(sql, sizeof sql,
-                 "SELECT sum(length(data)) FROM hx_block b JOIN hx_column c"
+                 "SELECT sum(length(coalesce((SELECT p.data FROM hx_pack p WHERE p.pack = c.data),"
+                 " data))) FROM hx_block b JOIN hx_column c"
                  " ON c.id BETWEEN b.id * 64 AND b.id * 64 + 63 WHERE family = %d",
                  family);
         must(hx_query_sql(store, sql, &rows));

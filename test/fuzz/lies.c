@@ -436,8 +436,12 @@ static void change_blob(struct lie *lie)
     uint8_t *changed = NULL;
     size_t n = 0;
     if (rows > 0 && sqlite3_prepare_v2(lie->db,
-                                       "SELECT id, data FROM hx_column ORDER BY id LIMIT 1"
-                                       " OFFSET ?",
+                                       ask(lie, "SELECT count(*) FROM hx_pack") > 0
+                                           ? "SELECT id, coalesce((SELECT p.data FROM hx_pack p"
+                                             " WHERE p.pack = c.data), data) FROM hx_column c"
+                                             " ORDER BY id LIMIT 1 OFFSET ?"
+                                           : "SELECT id, data FROM hx_column ORDER BY id LIMIT 1"
+                                             " OFFSET ?",
                                        -1, &st, NULL) == SQLITE_OK) {
         sqlite3_bind_int64(st, 1, (int64_t)hx_fuzz_below(lie->state, (size_t)rows));
         if (sqlite3_step(st) == SQLITE_ROW) {

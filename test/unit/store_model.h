@@ -238,6 +238,11 @@ static inline int64_t ask_int(hx_store *store, const char *sql)
     return value;
 }
 
+/* Columns of an attached store `new` as those of older schemas lie. */
+#define MODEL_UNPACK                                                                               \
+    "UPDATE new.hx_column SET data = (SELECT p.data FROM new.hx_pack AS p WHERE p.pack ="          \
+    " hx_column.data) WHERE typeof(data) = 'integer'"
+
 /* A directory of the test's own; call model_remove() at the end. */
 static inline char *model_directory(void)
 {

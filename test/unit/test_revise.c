@@ -24,18 +24,20 @@ static char *bytes_of(const char *path, size_t *ret_n)
 
 /* --- anew -------------------------------------------------------------------------- */
 
-/* A store in which `s` is the second of three snapshots. */
+/* A store in which `s` is the second of three snapshots, or all of them, so that they share rows.
+ */
 static void make_store(struct unit_random random, const char *path, struct hx_snapshot *s,
                        const struct hx_analysis *analysis)
 {
     hx_store *store;
     assert_done(hx_store_append(path, &store));
+    bool alike = unit_below(&random, 2);
     for (int i = 0; i < 3; i++) {
         struct hx_snapshot *other = model_to_analyse(&random, 20);
         struct hx_analysis its = some_analysis(&random);
         int64_t id;
-        assert_done(i == 1 ? hx_store_add(store, s, analysis, NULL, &id)
-                           : hx_store_add(store, other, &its, NULL, &id));
+        assert_done(i == 1 || alike ? hx_store_add(store, s, analysis, NULL, &id)
+                                    : hx_store_add(store, other, &its, NULL, &id));
         hx_snapshot_destroy(other);
     }
     assert_done(hx_store_close(store));
@@ -145,6 +147,7 @@ static void make_schema_1(const char *path, const char *from)
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     must_run(db, sql);
     must_run(db, attach);
+    must_run(db, MODEL_UNPACK);
     must_run(db,
              "INSERT INTO hx_snapshot SELECT snapshot, taken_at_ns, taken_at, pid, comm, exe,"
              " pause_us, method, allocator, heap_bytes, heap_objects, reachable_bytes,"

@@ -223,12 +223,15 @@ static void flipped_blobs(void **state)
         sqlite3_blob *blob;
         write_file(path, bytes, size);
         assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-        sqlite3_prepare_v2(db, "SELECT id FROM hx_column ORDER BY random() LIMIT 1", -1, &st, NULL);
+        sqlite3_prepare_v2(db,
+                           "SELECT * FROM (SELECT id, 0 FROM hx_column WHERE typeof(data) = 'blob'"
+                           " UNION ALL SELECT pack, 1 FROM hx_pack) ORDER BY random() LIMIT 1",
+                           -1, &st, NULL);
         assert_int_equal(sqlite3_step(st), SQLITE_ROW);
         int64_t id = sqlite3_column_int64(st, 0);
+        const char *table = sqlite3_column_int(st, 1) ? "hx_pack" : "hx_column";
         sqlite3_finalize(st);
-        assert_int_equal(sqlite3_blob_open(db, "main", "hx_column", "data", id, 1, &blob),
-                         SQLITE_OK);
+        assert_int_equal(sqlite3_blob_open(db, "main", table, "data", id, 1, &blob), SQLITE_OK);
         int at = (int)unit_below(&random, (uint64_t)sqlite3_blob_bytes(blob));
         uint8_t byte;
         sqlite3_blob_read(blob, &byte, 1, at);

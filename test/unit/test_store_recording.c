@@ -1088,6 +1088,7 @@ static void make_schema_2(const char *path, const char *from)
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     must_run(db, golden_sql(2));
     must_run(db, attach);
+    must_run(db, MODEL_UNPACK);
     sqlite3_free(attach);
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         copy_table(db, same[i]);
@@ -1194,6 +1195,7 @@ static void make_schema_3(const char *path, const char *from)
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     must_run(db, golden_sql(3));
     must_run(db, attach);
+    must_run(db, MODEL_UNPACK);
     sqlite3_free(attach);
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
         copy_table(db, same[i]);
@@ -1285,6 +1287,7 @@ static void make_old(int version, const char *path, const char *from)
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     must_run(db, golden_sql(version));
     must_run(db, attach);
+    must_run(db, MODEL_UNPACK);
     sqlite3_free(attach);
     assert_int_equal(sqlite3_prepare_v2(db,
                                         "SELECT name FROM main.sqlite_schema WHERE type = 'table'",

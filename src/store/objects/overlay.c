@@ -5,11 +5,10 @@
 
 #include <stdbool.h>
 
-/* The two tables are made together. */
-static bool has_overlay(sqlite3 *db)
+static bool has_table(sqlite3 *db, const char *schema, const char *name)
 {
-    return sqlite3_table_column_metadata(db, "temp", "hx_column", NULL, NULL, NULL, NULL, NULL,
-                                         NULL) == SQLITE_OK;
+    return sqlite3_table_column_metadata(db, schema, name, NULL, NULL, NULL, NULL, NULL, NULL) ==
+           SQLITE_OK;
 }
 
 #define BLOCKS(database)                                                                           \
@@ -20,7 +19,7 @@ hx_error *hx_overlay_blocks(sqlite3 *db, const char *what, int64_t snapshot, enu
                             sqlite3_stmt **ret)
 {
     HX_TRY(hx_db_prepare(db, what,
-                         has_overlay(db)
+                         has_table(db, "temp", "hx_column") /* the two are made together */
                              ? BLOCKS("temp") " AND n <> 0 UNION ALL " BLOCKS(
                                    "main") " AND NOT EXISTS (" BLOCKS("temp") ") ORDER BY first_row"
                              : BLOCKS("main") " ORDER BY first_row",
@@ -30,13 +29,19 @@ hx_error *hx_overlay_blocks(sqlite3 *db, const char *what, int64_t snapshot, enu
     return NULL;
 }
 
+#define COLUMN(database) "(SELECT data FROM " database ".hx_column WHERE id = ?1)"
+/* What is told by its number and is not there has a column all the same: a damaged one. */
+#define PACKED                                                                                     \
+    "(SELECT iif(typeof(data) = 'integer', coalesce((SELECT p.data FROM main.hx_pack AS p"         \
+    " WHERE p.pack = c.data), x''), data) FROM main.hx_column AS c WHERE id = ?1)"
+
 hx_error *hx_overlay_column(sqlite3 *db, const char *what, sqlite3_stmt **ret)
 {
-    if (!has_overlay(db))
-        return hx_db_prepare(db, what, "SELECT (SELECT data FROM main.hx_column WHERE id = ?1)",
-                             ret);
+    bool packs = has_table(db, "main", "hx_pack");
+    if (!has_table(db, "temp", "hx_column"))
+        return hx_db_prepare(db, what, packs ? "SELECT " PACKED : "SELECT " COLUMN("main"), ret);
     return hx_db_prepare(db, what,
-                         "SELECT coalesce((SELECT data FROM temp.hx_column WHERE id = ?1),"
-                         " (SELECT data FROM main.hx_column WHERE id = ?1))",
+                         packs ? "SELECT coalesce(" COLUMN("temp") ", " PACKED ")"
+                               : "SELECT coalesce(" COLUMN("temp") ", " COLUMN("main") ")",
                          ret);
 }

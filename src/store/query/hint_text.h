@@ -3,6 +3,8 @@
 #ifndef HX_STORE_QUERY_HINT_TEXT_H
 #define HX_STORE_QUERY_HINT_TEXT_H
 
+#include "store/schema/schema.h"
+
 /* Objects of one row of a tree: "20,000 x 48 bytes", "array of 512 KiB". */
 #define HX_HINT_ROW                                                                                \
     "CASE WHEN t.objects > 1 THEN printf('%,d x ', t.objects) ELSE '' END"                         \
@@ -10,6 +12,8 @@
     "instr(t.label, ':') - 1)"                                                                     \
     " WHEN t.label GLOB '[0-9]*: array of *'"                                                      \
     " THEN 'array of ' || substr(t.label, 1, instr(t.label, ':') - 1) ELSE t.label END"
+
+#define HX_HINT_WHOSE(root) HX_WHOSE(root ".snapshot", "'holder'")
 
 /* Rows are in preorder, of those below one the largest first: so the largest of each level stand
  * one behind the other. */
@@ -21,7 +25,8 @@
          " (SELECT group_concat(what, ' -> ') FROM (SELECT " HX_HINT_ROW " AS what"                \
          " FROM hx_tree h CROSS JOIN hx_tree t ON t.snapshot = h.snapshot AND t.kind = h.kind"     \
          " AND t.node BETWEEN h.node + 1 AND h.node + 3 AND t.depth = t.node - h.node"             \
-         " WHERE h.snapshot = " root ".snapshot AND h.kind = 'holder' AND h.depth = 0"             \
-         " AND h.label = " root ".name AND " root ".symbol IS NULL ORDER BY t.node)) AS reaches"
+         " WHERE h.snapshot = " HX_HINT_WHOSE(root) " AND h.kind = 'holder' AND h.depth = 0"       \
+                                                    " AND h.label = " root ".name AND " root       \
+                                                    ".symbol IS NULL ORDER BY t.node)) AS reaches"
 
 #endif

@@ -234,8 +234,9 @@ TEXT(dominators_facts) = "SELECT (SELECT count(*) FROM dominators WHERE snapshot
                          " AS rows, heap_bytes FROM snapshots WHERE snapshot = $snapshot";
 
 /* Nodes are numbered in preorder: what is below one ends at the next that is no deeper. */
+#define WHOSE HX_WHOSE("$snapshot", "$text")
 #define NODES                                                                                      \
-    " FROM hx_tree t WHERE t.snapshot = $snapshot AND t.kind = $text AND t.depth <= $id"           \
+    " FROM hx_tree t WHERE t.snapshot = " WHOSE " AND t.kind = $text AND t.depth <= $id"           \
     "{more: AND (SELECT u.label FROM hx_tree u WHERE u.snapshot = t.snapshot AND u.kind = t.kind"  \
     " AND u.depth = 0 AND u.node <= t.node ORDER BY u.node DESC LIMIT 1) = $more}"
 
@@ -249,7 +250,7 @@ TEXT(merged_tree) =
     " ORDER BY e.node LIMIT 1), 9223372036854775807)) AS total" NODES " ORDER BY t.node";
 
 TEXT(merged_tree_facts) = "SELECT (SELECT count(*)" NODES ") AS rows,"
-                          " (SELECT max(depth) FROM hx_tree WHERE snapshot = $snapshot"
+                          " (SELECT max(depth) FROM hx_tree WHERE snapshot = " WHOSE
                           " AND kind = $text) AS deepest, heap_bytes FROM snapshots"
                           " WHERE snapshot = $snapshot";
 

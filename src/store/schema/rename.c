@@ -231,6 +231,7 @@ struct merge {
     hx_codec *codec;
     sqlite3_stmt *blocks, *kept, *set;
     uint64_t *value;
+    uint16_t *place; /* of each its own: values are replaced where they lie */
     uint8_t *out;
 };
 
@@ -243,7 +244,8 @@ static hx_error *merge_block(struct merge *m)
         return hx_error_new(HX_E_CORRUPT, m->what, "take it from a backup or make it again",
                             "the store is damaged (objects)");
     HX_TRY(hx_column_decode(m->codec, sqlite3_column_blob(m->blocks, 2),
-                            (size_t)sqlite3_column_bytes(m->blocks, 2), NULL, m->value, (size_t)n));
+                            (size_t)sqlite3_column_bytes(m->blocks, 2), m->place, m->value,
+                            (size_t)n));
     uint64_t known = UINT64_MAX, kept = UINT64_MAX;
     for (int64_t i = 0; i < n; i++) {
         if (m->value[i] != known) {
@@ -259,7 +261,10 @@ static hx_error *merge_block(struct merge *m)
     size_t bytes;
     if (!changed)
         return NULL;
-    HX_TRY(hx_column_encode(m->codec, m->value, NULL, (size_t)n, m->out, &bytes));
+    bool placed = hx_column_is_placed(sqlite3_column_blob(m->blocks, 2),
+                                      (size_t)sqlite3_column_bytes(m->blocks, 2));
+    HX_TRY(
+        hx_column_encode(m->codec, m->value, placed ? m->place : NULL, (size_t)n, m->out, &bytes));
     sqlite3_bind_int64(m->set, 1, sqlite3_column_int64(m->blocks, 0));
     sqlite3_bind_blob64(m->set, 2, m->out, bytes, SQLITE_TRANSIENT);
     return hx_db_run(m->db, m->what, m->set);
@@ -271,7 +276,10 @@ static hx_error *merge_blocks(struct merge *m)
     HX_TRY(hx_codec_create(&m->codec));
     m->value = calloc(HX_BLOCK_ROWS, sizeof *m->value);
     m->out = malloc(hx_column_bound(HX_BLOCK_ROWS));
-    HX_NEED(m->value && m->out);
+    m->place = malloc(HX_BLOCK_ROWS * sizeof *m->place);
+    HX_NEED(m->value && m->out && m->place);
+    for (size_t i = 0; i < HX_BLOCK_ROWS; i++)
+        m->place[i] = (uint16_t)i;
     HX_TRY(hx_db_prepare(m->db, m->what,
                          "SELECT c.id, b.n, c.data FROM hx_block AS b JOIN hx_column AS c"
                          " ON c.id = b.id * 64 + 6 WHERE b.family = 1",
@@ -298,6 +306,7 @@ static hx_error *merge_objects(sqlite3 *db, const char *what)
     sqlite3_finalize(merge.set);
     hx_codec_destroy(merge.codec);
     free(merge.value);
+    free(merge.place);
     free(merge.out);
     return err;
 }

@@ -12,6 +12,12 @@
 #include <string.h>
 
 /* clang-format off */
+#define TREE(kind)                                                                                 \
+    "SELECT s.snapshot AS snapshot, t.node AS node, t.parent AS parent, t.depth AS depth,"         \
+    " t.label AS label, t.bytes AS bytes, t.objects AS objects,"                                   \
+    " t.retained_bytes AS retained_bytes FROM hx_snapshot AS s CROSS JOIN hx_tree AS t"            \
+    " ON t.snapshot = " HX_WHOSE("s.snapshot", kind) " AND t.kind = " kind
+
 #define FINISHED " WHERE snapshot IN (SELECT snapshot FROM hx_snapshot)"
 
 static const struct public_view {
@@ -69,8 +75,12 @@ static const struct public_view {
      " retained_bytes, symbol FROM hx_type" FINISHED
      " AND (objects > 0 OR (objects IS NULL AND bytes IS NOT NULL))"},
     {2, "dominators",
-     "SELECT snapshot, address, type, bytes, retained_bytes, retained_objects,"
-     " sure_retained_bytes, sure_retained_objects, parent FROM hx_dominator" FINISHED},
+     "SELECT s.snapshot AS snapshot, d.address AS address, d.type AS type, d.bytes AS bytes,"
+     " d.retained_bytes AS retained_bytes, d.retained_objects AS retained_objects,"
+     " d.sure_retained_bytes AS sure_retained_bytes,"
+     " d.sure_retained_objects AS sure_retained_objects, d.parent AS parent"
+     " FROM hx_snapshot AS s CROSS JOIN hx_dominator AS d"
+     " ON d.snapshot = " HX_WHOSE("s.snapshot", "'dominators'")},
     {2, "pages",
      "SELECT snapshot, census,"
      " CASE census"
@@ -136,11 +146,9 @@ static const struct public_view {
      "SELECT snapshot, coalesce(label, '(unknown)') AS shape, bytes, objects FROM hx_shape" FINISHED
      " AND objects > 0"},
     {8, "tree",
-     "SELECT snapshot, node, parent, depth, label, bytes, objects, retained_bytes"
-     " FROM hx_tree" FINISHED " AND kind = 'dominator'"},
+     TREE("'dominator'")},
     {8, "holder_tree",
-     "SELECT snapshot, node, parent, depth, label, bytes, objects, retained_bytes"
-     " FROM hx_tree" FINISHED " AND kind = 'holder'"},
+     TREE("'holder'")},
     {8, "retainer_entries",
      "SELECT snapshot, set_id, position, entries, alike, doubt FROM hx_entry" FINISHED},
 };

@@ -88,6 +88,11 @@ static inline bool hx_column_may_be_placed(enum hx_family family, int column)
                                       : family == HX_FAMILY_EDGE && column != HX_COL_SOURCE;
 }
 
+/* SQL: the snapshot under whose number the rows of a part of that one are (write/alike.h). */
+#define HX_WHOSE(snapshot, part)                                                                   \
+    "coalesce((SELECT hx_alike.whose FROM hx_alike WHERE hx_alike.snapshot = " snapshot            \
+    " AND hx_alike.part = " part "), " snapshot ")"
+
 /* The module of private tables that are kept in memory (store/cost/attribution_tables.h). */
 #define HX_CCS_OVERLAY_MODULE "hx_laid"
 

@@ -192,7 +192,10 @@ static const char *const steps[HX_STORE_SCHEMA + 1] = {
     "UPDATE hx_snapshot SET parts = parts | 8 WHERE parts <> 0;",
     [9] =
     /* sure figures, and sizes of types, came with the dominators */
-    "UPDATE hx_snapshot SET parts = parts | 48 WHERE parts & 4;",
+    "UPDATE hx_snapshot SET parts = parts | 48 WHERE parts & 4;"
+    "CREATE TABLE hx_pack(pack INTEGER PRIMARY KEY, data BLOB);"
+    "CREATE TABLE hx_alike(snapshot INTEGER, part TEXT, whose INTEGER,"
+    " PRIMARY KEY(snapshot, part)) WITHOUT ROWID;",
 };
 /* clang-format on */
 

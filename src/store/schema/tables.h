@@ -47,8 +47,14 @@ TABLE(block, HX_OVERLAID | HX_JOINED) /* keys: enum hx_family */
     INTEGER(first_key) INTEGER(last_key) INTEGER(bytes)
 END(.index = "hx_block_place ON hx_block(snapshot, family, first_row)", .index_is_unique = true)
 TABLE(column, HX_OVERLAID | HX_JOINED) /* enum hx_column_id */
-    INTEGER(id, PRIMARY KEY) BLOB(data)
+    INTEGER(id, PRIMARY KEY) BLOB(data) /* or a number in hx_pack */
 END(.conflict = "REPLACE")
+TABLE(pack, 0) /* columns that several may have; a row never changes */
+    INTEGER(pack, PRIMARY KEY) BLOB(data)
+END()
+TABLE(alike, HX_OVERLAID) /* has no rows of its own in a part, but the same as another has */
+    INTEGER(snapshot) NAME(part) INTEGER(whose)
+END(.primary_key = "snapshot, part")
 
 /* what an analysis finds */
 TABLE(type, HX_OVERLAID) /* type 0: of those that are not known */

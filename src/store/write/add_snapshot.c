@@ -11,6 +11,7 @@
 #include "store/db.h"
 #include "store/objects/classes.h"
 #include "store/store_private.h"
+#include "store/write/alike.h"
 #include "store/write/analyse.h"
 #include "store/write/write_recording.h"
 
@@ -243,8 +244,7 @@ hx_error *hx_writer_put(struct hx_writer *w, int64_t block, enum hx_column_id co
 {
     size_t bytes;
     HX_TRY(hx_column_encode(w->codec, w->value, NULL, n, w->blob, &bytes));
-    return hx_insert(&w->insert, column, .id = hx_int(block * HX_COLUMN_SLOTS + column),
-                     .data = {w->blob, bytes});
+    return hx_alike_put(w, block, column, w->blob, bytes);
 }
 
 /* All rows of a family, and the columns that they have. */
@@ -322,8 +322,7 @@ static hx_error *put_piece(void *sink, size_t i, const void *blob, size_t bytes)
     hx_progress_at(w->progress, "storing", w->rows_done, w->rows_total);
     if (hx_progress_cancelled(w->progress))
         return hx_error_cancelled(w->what);
-    return hx_insert(&w->insert, column, .id = hx_int(family->block * HX_COLUMN_SLOTS + column),
-                     .data = {blob, bytes});
+    return hx_alike_put(w, family->block, column, blob, bytes);
 }
 
 static hx_error *write_family(struct family *family)
@@ -549,6 +548,8 @@ static hx_error *write_snapshot(struct hx_writer *w, const struct hx_analysis *a
 void hx_writer_deinit(struct hx_writer *w)
 {
     hx_inserter_deinit(&w->insert);
+    sqlite3_finalize(w->same);
+    sqlite3_finalize(w->packed);
     hx_codec_destroy(w->codec);
     hx_encoder_destroy(w->encoder);
     free(w->value);

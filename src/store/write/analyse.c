@@ -8,6 +8,7 @@
 #include "store/db.h"
 #include "store/objects/classes.h"
 #include "store/objects/overlay.h"
+#include "store/write/alike.h"
 #include "store/write/holdings.h"
 #include "store/write/sets.h"
 #include "store/write/trees.h"
@@ -128,8 +129,7 @@ static hx_error *put_block_column(void *sink, size_t i, const void *blob, size_t
     hx_progress_at(w->progress, "storing", block->to, w->graph->n);
     if (hx_progress_cancelled(w->progress))
         return hx_error_cancelled(w->what);
-    return hx_insert(&w->insert, column, .id = hx_int(block->id * HX_COLUMN_SLOTS + column->id),
-                     .data = {blob, bytes});
+    return hx_alike_put(w, block->id, column->id, blob, bytes);
 }
 
 static void classify_block(const void *context, size_t i, uint16_t *class)

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/timing.h"
 #include "store/db.h"
+#include "store/write/alike.h"
 #include "store/write/trees.h"
 #include "store/write/write_recording.h"
 #include "traverse/dominate/alone.h"
@@ -542,8 +543,9 @@ static hx_error *run_retained(struct retained *r)
         HX_TRY(find_sure(r));
     if (!(r->parts & (HX_ANALYSE_RETAINED | HX_ANALYSE_SURE)))
         return NULL;
-    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_dominator WHERE snapshot = ?"));
-    return write_top(r);
+    HX_TRY(hx_alike_forget(w, HX_ALIKE_DOMINATORS));
+    HX_TRY(write_top(r));
+    return hx_alike_share(w, HX_ALIKE_DOMINATORS);
 }
 
 static void deinit(struct retained *r)

@@ -5,6 +5,7 @@
 #include "base/timing.h"
 #include "store/db.h"
 #include "store/objects/sizes.h"
+#include "store/write/alike.h"
 #include "traverse/dominate/alone.h"
 #include "traverse/dominate/merged_tree.h"
 #include "traverse/hold/chains.h"
@@ -114,7 +115,8 @@ static hx_error *write_rows(const struct tree *tree)
             retained = row->name != tree->unreachable;
         HX_TRY(write_row(tree, i, retained, &label));
     }
-    return hx_analyse_is_heap(tree->w, bytes, objects, "rows of the merged tree");
+    HX_TRY(hx_analyse_is_heap(tree->w, bytes, objects, "rows of the merged tree"));
+    return hx_alike_share(tree->w, tree->dominators ? HX_ALIKE_TREE : HX_ALIKE_HOLDER_TREE);
 }
 
 static hx_error *merge(struct tree *tree, const hx_obj *parent, const uint32_t *order,
@@ -164,7 +166,7 @@ static hx_error *find_alone(struct tree *tree)
 static hx_error *merge_dominators(struct tree *tree, const struct hx_analysis *analysis)
 {
     struct hx_writer *w = tree->w;
-    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_tree WHERE snapshot = ? AND kind = 'dominator'"));
+    HX_TRY(hx_alike_forget(w, HX_ALIKE_TREE));
     HX_TRY(hx_analyse_roots(w, analysis));
     for (size_t i = 0; i < w->roots.n_identities; i++)
         HX_TRY(add_label(tree, w->roots.identity[i].label));
@@ -273,5 +275,5 @@ hx_error *hx_trees_holders(struct hx_writer *w)
 
 hx_error *hx_trees_forget_holders(struct hx_writer *w)
 {
-    return hx_analyse_forget(w, "DELETE FROM hx_tree WHERE snapshot = ? AND kind = 'holder'");
+    return hx_alike_forget(w, HX_ALIKE_HOLDER_TREE);
 }

@@ -47,6 +47,10 @@ struct hx_writer {
     uint64_t rows_done, rows_total;
     uint64_t state_bytes[HX_STATES], state_objects[HX_STATES], heap_bytes;
 
+    int64_t before; /* the last snapshot of the same process; 0: none near (alike.h) */
+    bool before_known;
+    sqlite3_stmt *same, *packed;
+
     bool adding;                  /* a new snapshot, not one that is revised */
     struct hx_recorded *recorded; /* write_recording.h; NULL: it is revised */
 
