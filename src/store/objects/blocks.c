@@ -700,8 +700,8 @@ HX_HOT static hx_error *derive_dominators(hx_blocks *blocks, const struct hx_blo
     return bad ? damaged_block("a dominator that is not there") : NULL;
 }
 
-/* Retained bytes over all edges, in blocks->value. */
-HX_HOT static hx_error *derive_retained(hx_blocks *blocks, const struct hx_block *block)
+/* Retained bytes over all edges, in blocks->value, as stored before schema 9. */
+HX_HOT static hx_error *derive_retained_before(hx_blocks *blocks, const struct hx_block *block)
 {
     size_t n = decoded_rows(blocks, block);
     uint64_t *value = blocks->value, *size = blocks->other;
@@ -713,6 +713,27 @@ HX_HOT static hx_error *derive_retained(hx_blocks *blocks, const struct hx_block
     for (size_t i = 0; i < n; i++)
         if (value[i])
             bad |= __builtin_add_overflow(value[i], size[i], &value[i]);
+    return bad ? damaged_block("a retained size") : NULL;
+}
+
+/* The same now. */
+HX_HOT static hx_error *derive_retained(hx_blocks *blocks, const struct hx_block *block)
+{
+    size_t n = decoded_rows(blocks, block);
+    uint64_t *value = blocks->value, *size = blocks->other, *objects = blocks->spare;
+    bool there, bad = false;
+    HX_TRY(decode_if_there(blocks, block, HX_COL_RETAINED_REST, value, &there));
+    if (!there)
+        return derive_retained_before(blocks, block);
+    HX_TRY(decode_sizes(blocks, block, size));
+    HX_TRY(decode_if_there(blocks, block, HX_COL_RETAINED_OBJECTS, objects, &there));
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bytes;
+        bad |= __builtin_mul_overflow(objects[i], size[i], &bytes);
+        bytes += (uint64_t)hx_unzigzag(value[i]);
+        bad |= bytes > INT64_MAX;
+        value[i] = objects[i] ? bytes + 1 : 0;
+    }
     return bad ? damaged_block("a retained size") : NULL;
 }
 

@@ -46,7 +46,8 @@ enum hx_column_id {
     HX_COL_SET = 6,               /* object: set_id */
     HX_COL_BIN = 7,               /* object: hx_bin.bin */
     HX_COL_DOMINATOR = 8,         /* object: zigzag of dominator's index less its own; 0: none */
-    HX_COL_RETAINED = 9,          /* object: retained bytes less its own, plus 1; 0: NULL */
+    HX_COL_RETAINED = 9,          /* object: retained bytes less its own, plus 1; 0: NULL; before
+                                     schema 9, now HX_COL_RETAINED_REST */
     HX_COL_RETAINED_OBJECTS = 10, /* object: retained objects; 0: NULL */
     HX_COL_SURE = 11,         /* object: zigzag of sure less all retained bytes, plus 1; 0: NULL */
     HX_COL_SURE_OBJECTS = 12, /* object: the same of objects; 0: NULL */
@@ -60,9 +61,11 @@ enum hx_column_id {
     HX_COL_SHAPE = 16,  /* object: hx_shape.shape; 0: unknown */
     HX_COL_HOLDER = 17, /* object: hx_holding.holder, plus 1; 0: not worked out */
 
-    /* since schema 9, in the first block of many objects: plus the number of a column above, the
-     * ends of the order by that column (ends.h) */
-    HX_COL_ENDS = 32,
+    /* since schema 9 */
+    HX_COL_RETAINED_REST = 18, /* object: zigzag of retained bytes less its own for each retained
+                                  object; those of a list or tree of alike ones are all 0 */
+    HX_COL_ENDS = 32, /* in the first block of many objects: plus the number of a column above, the
+                         ends of the order by that column (ends.h) */
 
     HX_COL_SOURCE = 0, /* edge: source's index less that of the edge before; 0 for the first; absent
                           since schema 9: it follows from HX_COL_OUT and hx_block.bytes */

@@ -67,14 +67,14 @@ static void gather_bytes(const void *context, uint64_t from, uint64_t to, uint64
     const struct retained *r = context;
     const struct hx_dominators *d = &r->dominators;
     for (uint64_t i = from; i < to; i++)
-        *value++ = d->objects[i] ? d->bytes[i] - r->w->graph->size[i] + 1 : 0;
+        *value++ = hx_zigzag((int64_t)(d->bytes[i] - d->objects[i] * r->w->graph->size[i]));
 }
 
 static hx_error *write_columns(struct retained *r)
 {
     struct hx_writer *w = r->w;
     HX_TRY(hx_analyse_column(w, HX_COL_DOMINATOR, gather_dominator, &r->dominators));
-    HX_TRY(hx_analyse_column(w, HX_COL_RETAINED, gather_bytes, r));
+    HX_TRY(hx_analyse_column(w, HX_COL_RETAINED_REST, gather_bytes, r));
     return hx_analyse_column(w, HX_COL_RETAINED_OBJECTS, gather_objects, &r->dominators);
 }
 
@@ -113,23 +113,26 @@ static void gather_sure_objects(const void *context, uint64_t from, uint64_t to,
     }
 }
 
-/* The dominators in r are the sure ones. */
-static hx_error *write_differences(struct retained *r, const struct hx_object_block *block)
+/* The dominators in r are the sure ones. `all`: room for a block. */
+static hx_error *write_differences(struct retained *r, const struct hx_object_block *block,
+                                   uint64_t *all)
 {
     struct hx_writer *w = r->w;
     const struct hx_dominators *d = &r->dominators;
     uint64_t *value = w->value;
     size_t n = block->to - block->from;
-    HX_TRY(hx_analyse_read_back(w, block, HX_COL_RETAINED));
+    HX_TRY(hx_analyse_read_back(w, block, HX_COL_RETAINED_OBJECTS));
+    memcpy(all, value, n * sizeof *all);
+    HX_TRY(hx_analyse_read_back(w, block, HX_COL_RETAINED_REST));
     for (size_t k = 0; k < n; k++) {
-        uint64_t i = block->from + k, all = value[k] - 1 + w->graph->size[i];
-        value[k] = difference(d->objects[i], d->bytes[i], all);
+        uint64_t i = block->from + k;
+        uint64_t bytes = all[k] * w->graph->size[i] + (uint64_t)hx_unzigzag(value[k]);
+        value[k] = difference(d->objects[i], d->bytes[i], bytes);
     }
     HX_TRY(hx_writer_put(w, block->id, HX_COL_SURE, n));
-    HX_TRY(hx_analyse_read_back(w, block, HX_COL_RETAINED_OBJECTS));
     for (size_t k = 0; k < n; k++) {
         uint64_t objects = d->objects[block->from + k];
-        value[k] = difference(objects, objects, value[k]);
+        value[k] = difference(objects, objects, all[k]);
     }
     return hx_writer_put(w, block->id, HX_COL_SURE_OBJECTS, n);
 }
@@ -137,8 +140,10 @@ static hx_error *write_differences(struct retained *r, const struct hx_object_bl
 static hx_error *write_sure(struct retained *r)
 {
     struct hx_writer *w = r->w;
+    HX_FREE uint64_t *all = malloc(HX_BLOCK_ROWS * sizeof *all);
+    HX_NEED(all);
     for (size_t b = 0; b < w->objects.n; b++) {
-        HX_TRY(write_differences(r, &w->objects.v[b]));
+        HX_TRY(write_differences(r, &w->objects.v[b], all));
         hx_progress_at(w->progress, "storing", w->objects.v[b].to, w->graph->n);
         if (hx_progress_cancelled(w->progress))
             return hx_error_cancelled(w->what);
