@@ -1,7 +1,6 @@
 #!/usr/bin/env -S python3 -B
-"""tiny.py - many snapshots of a tiny process in one store: their room, what they cost, what is shared.
-
-Programs that have done nothing since the last snapshot, and one whose heap changes each time.
+"""tiny.py - many snapshots of a tiny process in one store: their room, what they cost, what is shared;
+and the room of a large one.
 """
 import os
 import pty
@@ -76,13 +75,13 @@ def shared(folder):
 
 
 def many(folder):
-    """The 300th takes the room and the time of the 10th."""
+    """The 100th (of a nightly run the 1,000th) takes the room and the time of the 10th."""
     terminal, target = on_terminal("cat")
     store = os.path.join(folder, "store")
     with target:
         snap(target, store, 5)
         early = [snap(target, store, 10) for _ in range(3)]
-        snap(target, store, 280)
+        snap(target, store, 960 if live.is_set("HX_NIGHTLY") else 60)
         late = [snap(target, store, 10) for _ in range(3)]
     os.close(terminal)
     size, seconds = (min(of[i] for of in late) for i in (0, 1))
@@ -90,4 +89,18 @@ def many(folder):
     check(seconds <= 1.5 * max(of[1] for of in early), f"time: {early}, then {late}")
 
 
-live.main(room, shared, many, long=(many,))
+def large(folder):
+    """And of a large one, whose columns are nearly all of it."""
+    forest = os.path.join(live.BUILD, "test/bench/forest")
+    if not os.path.exists(forest):
+        raise live.Skip(f"{forest} is not built")
+    store, objects = os.path.join(folder, "store"), 300_000
+    with live.Target([forest, "--objects", str(objects), "--stray", "1000"]) as target:
+        target.wait_line("ready")
+        snap(target, store, 1)
+    columns = live.row(store, "SELECT sum(length(data)) AS n FROM (SELECT data FROM hx_column"
+                       " WHERE typeof(data) = 'blob' UNION ALL SELECT data FROM hx_pack)")["n"]
+    check(columns <= 7.5 * objects, f"{columns / objects:.2f} bytes an object with its edges")
+
+
+live.main(room, shared, many, large, long=(many,))

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <zstd.h>
 
-enum { HEADER_BYTES = 24, FORMAT = 1, LEVEL = 1 };
+enum { HEADER_BYTES = 24, FORMAT = 1, LEVEL = 3 };
 enum plane_kind { PLANE_ZSTD = 0, PLANE_RAW = 1, PLANE_CONSTANT = 2 };
 #define LENGTH_MASK (((uint32_t)1 << 30) - 1)
 

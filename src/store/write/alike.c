@@ -9,7 +9,7 @@
 
 enum {
     SMALL_COLUMN = 64, /* bytes: as much as it would take to say where the same is */
-    LARGE_COLUMN = 1 << 14
+    LARGE_COLUMN = 1 << 12
 };
 
 /* ?1: the snapshot, ?2: another one */
