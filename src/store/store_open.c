@@ -10,6 +10,7 @@
 #include "store/functions.h"
 #include "store/hints.h"
 #include "store/objects/sizes.h"
+#include "store/objects/sums.h"
 #include "store/objects/vtab.h"
 #include "store/schema/migrate.h"
 #include "store/schema/schema.h"
@@ -113,6 +114,7 @@ static hx_error *make_ready(hx_store *store, bool alone)
     HX_TRY(hx_hints(store->db));
     HX_TRY(hx_object_tables(store->db, &store->blocks));
     HX_TRY(hx_size_table(store->db, store->blocks));
+    HX_TRY(hx_sums_function(store->db, store->blocks));
     HX_TRY(hx_ccs_overlay_create(store->db, store->path, &store->overlay));
     HX_TRY(meet_schema(store));
     return hx_db_exec(store->db, store->path, "PRAGMA cache_size = -16384");

@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
+#include "base/parallel.h"
 #include "base/vec.h"
 #include "model/graph.h"
 #include "store/cost/stack_map.h"
@@ -70,7 +71,34 @@ struct hx_blocks {
     atomic_bool interrupted;
     const uint16_t *pick; /* the rows of the block that are decoded; NULL: all */
     size_t picks;
+    struct aside *aside;       /* NULL: nothing was decoded aside yet */
+    const struct stash *stash; /* where columns lie that are decoded aside; NULL: in the store */
     uint64_t value[HX_BLOCK_ROWS], other[HX_BLOCK_ROWS], spare[HX_BLOCK_ROWS];
+};
+
+/* Columns of one block as they are stored, copied for another thread. */
+enum { WANTED = 4, STASHED = 4 * WANTED };
+struct stash {
+    struct stashed {
+        int64_t id; /* as in hx_column */
+        void *blob; /* owned */
+        size_t bytes, room;
+        bool there;
+    } column[STASHED];
+    size_t n;
+    const struct hx_decoded *place; /* where rows lie by class; NULL: not known yet */
+};
+
+/* Decoding on another thread: by blocks of its own, whose entries are then moved. */
+struct aside {
+    struct hx_aside thread;
+    hx_blocks *blocks;
+    struct stash stash;
+    const struct hx_block_index *index;
+    size_t block;
+    struct hx_wanted wanted[WANTED];
+    size_t n;
+    bool begun;
 };
 
 static hx_error *damaged_block(const char *how)
@@ -101,14 +129,19 @@ static void link_newest(hx_blocks *blocks, struct entry *entry)
     blocks->newest = entry;
 }
 
-static void drop(hx_blocks *blocks, struct entry *entry)
+static void unlink_from_slot(hx_blocks *blocks, struct entry *entry)
 {
     struct entry **link = cache_slot(blocks, entry->id, entry->what);
     while (*link != entry)
         link = &(*link)->next;
     *link = entry->next;
-    unlink_use(blocks, entry);
     blocks->bytes -= entry->bytes;
+}
+
+static void drop(hx_blocks *blocks, struct entry *entry)
+{
+    unlink_from_slot(blocks, entry);
+    unlink_use(blocks, entry);
     entry->forgotten = true;
     if (!entry->users)
         free(entry);
@@ -216,10 +249,20 @@ void hx_blocks_refresh(hx_blocks *blocks)
     forget_snapshot_blocks(blocks, EVERYTHING);
 }
 
+static void free_aside(struct aside *aside)
+{
+    for (size_t i = 0; aside && i < STASHED; i++)
+        free(aside->stash.column[i].blob);
+    if (aside)
+        hx_blocks_unref(aside->blocks);
+    free(aside);
+}
+
 void hx_blocks_unref(hx_blocks *blocks)
 {
     if (!blocks || --blocks->refs)
         return;
+    free_aside(blocks->aside);
     hx_blocks_rest(blocks);
     forget_snapshot_blocks(blocks, EVERYTHING);
     hx_vec_free(&blocks->index);
@@ -418,13 +461,21 @@ static bool is_optional(enum hx_family family, int column)
     return family == HX_FAMILY_OBJECT ? column >= HX_COL_TYPE : column == HX_COL_EVIDENCE;
 }
 
-/* Reads a column's blob, which is there until blocks->column is reset; NULL: it is not there. */
-static hx_error *find_blob(hx_blocks *blocks, const struct hx_block *block, int column,
-                           const void **ret, size_t *ret_bytes)
+/* Reads a column as it is stored, which lasts until blocks->column is reset; NULL: absent. */
+static hx_error *find_blob(hx_blocks *blocks, int64_t id, const void **ret, size_t *ret_bytes)
 {
+    for (size_t i = 0; blocks->stash && i < blocks->stash->n; i++) {
+        const struct stashed *column = &blocks->stash->column[i];
+        *ret = column->there ? column->blob : NULL;
+        *ret_bytes = column->bytes;
+        if (column->id == id)
+            return NULL;
+    }
+    if (blocks->stash)
+        return damaged_block("a column is missing"); /* nobody is told: hx_blocks_begin_aside() */
     if (!blocks->column)
         HX_TRY(hx_overlay_column(blocks->db, "store", &blocks->column));
-    sqlite3_bind_int64(blocks->column, 1, block->id * HX_COLUMN_SLOTS + column);
+    sqlite3_bind_int64(blocks->column, 1, id);
     int code = sqlite3_step(blocks->column);
     if (code != SQLITE_ROW)
         return code == SQLITE_DONE ? damaged_block("a column is missing")
@@ -440,19 +491,23 @@ static hx_error *find_blob(hx_blocks *blocks, const struct hx_block *block, int 
 static hx_error *find_planes(hx_blocks *blocks, const struct hx_block *block, int column, bool must,
                              struct hx_planes *ret, bool *ret_there)
 {
+    const int64_t id = block->id * HX_COLUMN_SLOTS + column;
     const struct hx_decoded *place = NULL;
     const void *blob;
     size_t bytes;
-    HX_TRY(find_blob(blocks, block, column, &blob, &bytes));
+    HX_TRY(find_blob(blocks, id, &blob, &bytes));
     *ret_there = blob != NULL;
     if (!blob)
         return must ? damaged_block("a column is missing") : NULL;
     enum hx_family family = block->index->family;
     if (hx_column_is_placed(blob, bytes) && hx_column_may_be_placed(family, column)) {
+        if (blocks->stash && blocks->stash->place)
+            return hx_column_planes(blocks->codec, blob, bytes, blocks->stash->place->v, block->n,
+                                    ret);
         sqlite3_reset(blocks->column);
         HX_TRY(hx_blocks_column(blocks, block->index, block->from / HX_BLOCK_ROWS, HX_PLACE, 0,
                                 &place));
-        hx_error *err = find_blob(blocks, block, column, &blob, &bytes);
+        hx_error *err = find_blob(blocks, id, &blob, &bytes);
         if (err || !blob) {
             hx_blocks_release(blocks, place);
             return err ? err : damaged_block("a column is missing");
@@ -895,9 +950,9 @@ static void drop_sieves(hx_blocks *blocks, int64_t snapshot)
 }
 
 /* Without memory there is none. */
-static void make_sieve(hx_blocks *blocks, struct hx_block_index *index, size_t block, size_t n)
+static void make_sieve(hx_blocks *blocks, struct hx_block_index *index, size_t block,
+                       const struct hx_decoded *column)
 {
-    const uint64_t *value = blocks->value;
     if (blocks->sieves >= SIEVES_MAX)
         drop_sieves(blocks, index->snapshot);
     if (index->n < 8 || blocks->sieves >= SIEVES_MAX)
@@ -908,8 +963,8 @@ static void make_sieve(hx_blocks *blocks, struct hx_block_index *index, size_t b
         return;
     uint64_t *sieve = index->sieve[block] = calloc(SIEVE_BITS / 64, sizeof *sieve);
     blocks->sieves += sieve != NULL;
-    for (size_t i = 0; sieve && i < n; i++)
-        hx_bit_set(sieve, sieve_bit(value[i]));
+    for (size_t i = 0; sieve && i < column->n; i++)
+        hx_bit_set(sieve, sieve_bit(hx_decoded_at(column, i)));
 }
 
 struct hx_window **hx_blocks_window(hx_blocks *blocks)
@@ -982,6 +1037,14 @@ hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, 
     return err;
 }
 
+static void put_in_slot(hx_blocks *blocks, struct entry *entry)
+{
+    struct entry **slot = cache_slot(blocks, entry->id, entry->what);
+    entry->next = *slot;
+    *slot = entry;
+    blocks->bytes += entry->bytes;
+}
+
 hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
                            enum hx_derived derived, int column, const struct hx_decoded **ret)
 {
@@ -1000,21 +1063,189 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
         } else {
             HX_TRY(derive(blocks, index, where, derived, column));
             HX_TRY(pack(blocks, where->n, &entry));
-            if (has_sieve(derived))
-                make_sieve(blocks, (struct hx_block_index *)index, block, where->n);
+            if (has_sieve(derived) && !blocks->stash)
+                make_sieve(blocks, (struct hx_block_index *)index, block, &entry->decoded);
         }
-        struct entry **slot = cache_slot(blocks, where->id, what);
         entry->snapshot = index->snapshot;
         entry->id = where->id;
         entry->what = what;
-        entry->next = *slot;
-        *slot = entry;
-        blocks->bytes += entry->bytes;
+        put_in_slot(blocks, entry);
     }
     link_newest(blocks, entry);
     entry->users++;
     *ret = &entry->decoded;
     return NULL;
+}
+
+/* --- decoding aside ------------------------------------------------------------------ */
+
+/* The stored columns that one of objects is made of; 0: not only of those. */
+static size_t stored_columns(const struct hx_wanted *wanted, int ret[STASHED / WANTED])
+{
+    switch (wanted->derived) {
+    case HX_PLAIN:
+    case HX_PLUS_ONE:
+        ret[0] = wanted->column;
+        return 1;
+    case HX_DOMINATOR:
+        ret[0] = HX_COL_DOMINATOR;
+        return 1;
+    case HX_RETAINED:
+        ret[0] = HX_COL_RETAINED;
+        ret[1] = HX_COL_RETAINED_REST;
+        ret[2] = HX_COL_RETAINED_OBJECTS;
+        ret[3] = HX_COL_SIZE;
+        return 4;
+    default:
+        return 0;
+    }
+}
+
+static hx_error *stash_column(hx_blocks *blocks, int64_t id, struct stash *stash)
+{
+    struct stashed *to = &stash->column[stash->n];
+    const void *blob;
+    size_t bytes;
+    for (size_t i = 0; i < stash->n; i++)
+        if (stash->column[i].id == id)
+            return NULL;
+    if (stash->n == STASHED)
+        return hx_error_nomem();
+    HX_TRY(find_blob(blocks, id, &blob, &bytes));
+    if (blob && to->room < bytes) {
+        free(to->blob);
+        to->blob = malloc(to->room = bytes);
+    }
+    bool failed = blob && !to->blob;
+    if (blob && !failed)
+        memcpy(to->blob, blob, bytes);
+    sqlite3_reset(blocks->column);
+    to->room = failed ? 0 : to->room;
+    to->id = id;
+    to->bytes = bytes;
+    to->there = blob != NULL;
+    stash->n++;
+    return failed ? hx_error_nomem() : NULL;
+}
+
+/* Where the rows lie, if one of the columns wants that: it is known, or made of three others. */
+static hx_error *stash_place(hx_blocks *blocks, const struct hx_block *block, struct stash *stash)
+{
+    static const int made_of[] = {HX_COL_SIZE, HX_COL_IN, HX_COL_OUT};
+    bool placed = false;
+    for (size_t i = 0; i < stash->n; i++)
+        placed |= stash->column[i].there &&
+                  hx_column_is_placed(stash->column[i].blob, stash->column[i].bytes);
+    struct entry *known =
+        placed ? find_cached_block(blocks, block->id, what_is(HX_PLACE, 0)) : NULL;
+    if (known) {
+        known->users++;
+        stash->place = &known->decoded;
+    }
+    for (size_t i = 0; placed && !known && i < 3; i++)
+        HX_TRY(stash_column(blocks, block->id * HX_COLUMN_SLOTS + made_of[i], stash));
+    return NULL;
+}
+
+static bool has_stashed(const struct stash *stash)
+{
+    for (size_t i = 0; i < stash->n; i++)
+        if (stash->column[i].there)
+            return true;
+    return false;
+}
+
+static void decode_aside(void *context)
+{
+    struct aside *aside = context;
+    for (size_t i = 0; i < aside->n; i++) {
+        const struct hx_decoded *column = NULL;
+        hx_error_free(hx_blocks_column(aside->blocks, aside->index, aside->block,
+                                       aside->wanted[i].derived, aside->wanted[i].column, &column));
+        hx_blocks_release(aside->blocks, column);
+    }
+}
+
+static struct aside *find_aside(hx_blocks *blocks)
+{
+    if (blocks->aside || hx_threads(0) < 2)
+        return blocks->aside;
+    struct aside *aside = calloc(1, sizeof *aside);
+    if (!aside)
+        return NULL;
+    hx_error *err = hx_blocks_create(NULL, &aside->blocks);
+    if (err) {
+        hx_error_free(err);
+        free(aside);
+        return NULL;
+    }
+    aside->blocks->stash = &aside->stash;
+    return blocks->aside = aside;
+}
+
+static void forget_place(hx_blocks *blocks, struct stash *stash)
+{
+    hx_blocks_release(blocks, stash->place);
+    stash->place = NULL;
+}
+
+void hx_blocks_begin_aside(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                           const struct hx_wanted *wanted, size_t n)
+{
+    /* those of edges are made of columns of objects */
+    bool whole = index->family == HX_FAMILY_OBJECT && block < index->n;
+    struct aside *aside = whole ? find_aside(blocks) : NULL;
+    if (!aside || aside->begun)
+        return;
+    const struct hx_block *where = &index->block[block];
+    hx_error *err = NULL;
+    aside->n = aside->stash.n = 0;
+    aside->index = index;
+    aside->block = block;
+    for (size_t i = 0; i < n && !err; i++) {
+        int columns[STASHED / WANTED];
+        size_t stored = stored_columns(&wanted[i], columns);
+        if (!stored || aside->stash.n + stored > STASHED - 3 || aside->n == WANTED ||
+            find_cached_block(blocks, where->id, what_is(wanted[i].derived, wanted[i].column)))
+            continue;
+        for (size_t c = 0; c < stored && !err; c++)
+            err = stash_column(blocks, where->id * HX_COLUMN_SLOTS + columns[c], &aside->stash);
+        aside->wanted[aside->n++] = wanted[i];
+    }
+    if (!err)
+        err = stash_place(blocks, where, &aside->stash);
+    aside->begun = !err && has_stashed(&aside->stash);
+    hx_error_free(err);
+    if (aside->begun)
+        hx_aside_begin(decode_aside, aside, &aside->thread);
+    else
+        forget_place(blocks, &aside->stash);
+}
+
+void hx_blocks_end_aside(hx_blocks *blocks)
+{
+    struct aside *aside = blocks->aside;
+    if (!aside || !aside->begun)
+        return;
+    hx_aside_end(&aside->thread);
+    aside->begun = false;
+    forget_place(blocks, &aside->stash);
+    hx_blocks *from = aside->blocks;
+    for (struct entry *entry = from->oldest, *newer; entry; entry = newer) {
+        newer = entry->newer;
+        unlink_from_slot(from, entry);
+        unlink_use(from, entry);
+        if (find_cached_block(blocks, entry->id, entry->what)) { /* asked for meanwhile */
+            free(entry);
+            continue;
+        }
+        evict_blocks(blocks, entry->bytes);
+        put_in_slot(blocks, entry);
+        link_newest(blocks, entry);
+        if (has_sieve((enum hx_derived)(entry->what >> 8)))
+            make_sieve(blocks, (struct hx_block_index *)aside->index, aside->block,
+                       &entry->decoded);
+    }
 }
 
 hx_error *hx_blocks_ends(hx_blocks *blocks, const struct hx_block_index *index, int column,

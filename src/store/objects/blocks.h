@@ -135,6 +135,19 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
                            enum hx_derived derived, int column, const struct hx_decoded **ret);
 void hx_blocks_release(hx_blocks *blocks, const struct hx_decoded *column);
 
+/* Begins to decode columns of a block on another thread, for who goes over blocks one after the
+ * other and decodes the one before meanwhile; between the two calls only hx_blocks_column(),
+ * _pick() and _release() are for anybody. Where it makes no sense nothing is begun, and what is
+ * wrong with a column hx_blocks_column() tells. */
+struct hx_wanted {
+    enum hx_derived derived;
+    int column;
+};
+void hx_blocks_begin_aside(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                           const struct hx_wanted *wanted, size_t n);
+/* Ends it, if something was begun; what was decoded is kept as if it had been asked for. */
+void hx_blocks_end_aside(hx_blocks *blocks);
+
 /* False: no row of the block has that value in the column. */
 bool hx_blocks_may_hold(const struct hx_block_index *index, size_t block, enum hx_derived derived,
                         uint64_t value);

@@ -12,10 +12,13 @@ static const struct {
     int column;
     bool nulls;
 } orders[] = {
-    {HX_PLAIN, HX_COL_SIZE, false},       {HX_PLAIN, HX_COL_STATE, true},
-    {HX_PLAIN, HX_COL_IN, false},         {HX_PLAIN, HX_COL_OUT, false},
-    {HX_PLAIN, HX_COL_TYPE, true},        {HX_PLAIN, HX_COL_REQUESTED, true},
-    {HX_RETAINED, HX_COL_RETAINED, true},
+    {HX_PLAIN, HX_COL_SIZE, false},
+    {HX_PLAIN, HX_COL_STATE, true},
+    {HX_PLAIN, HX_COL_IN, false},
+    {HX_PLAIN, HX_COL_OUT, false},
+    {HX_PLAIN, HX_COL_TYPE, true},
+    {HX_PLAIN, HX_COL_REQUESTED, true},
+    {HX_RETAINED, HX_COL_RETAINED_REST, true},
 };
 
 int hx_ends_of(enum hx_derived derived, int column, bool *ret_nulls)

@@ -96,7 +96,24 @@ static hx_error *read_column(hx_blocks *blocks, const struct hx_block_index *ind
     return NULL;
 }
 
-/* Calls `look` with each block that has rows to look at. */
+/* Begins to decode what a pass will look at in a block; `column`: what it orders by, too. */
+static void begin_aside(hx_blocks *blocks, const struct hx_block_index *index,
+                        const struct hx_top *top, size_t block, bool column)
+{
+    enum { WANTED = 4 };
+    struct hx_wanted wanted[WANTED];
+    size_t n = 0;
+    if (block * (uint64_t)HX_BLOCK_ROWS >= top->end)
+        return;
+    for (size_t c = 0; c < top->conditions && n < WANTED; c++)
+        wanted[n++] = (struct hx_wanted){top->condition[c].derived, top->condition[c].column};
+    if (column && n < WANTED)
+        wanted[n++] = (struct hx_wanted){top->derived, top->column};
+    hx_blocks_begin_aside(blocks, index, block, wanted, n);
+}
+
+/* Calls `look` with each block that has rows to look at. Every second one is decoded aside, while
+ * the two before it are looked at. */
 static hx_error *pass_over(hx_blocks *blocks, const struct hx_block_index *index,
                            const struct hx_top *top, bool with_column, part_fn *look, void *context)
 {
@@ -105,9 +122,13 @@ static hx_error *pass_over(hx_blocks *blocks, const struct hx_block_index *index
     part->top = top;
     part->column = NULL;
     hx_error *err = NULL;
-    for (uint64_t row = top->from; row < top->end && !err; row += HX_BLOCK_ROWS) {
-        size_t block = row / HX_BLOCK_ROWS;
-        row = (uint64_t)block * HX_BLOCK_ROWS; /* only the first may begin in a block */
+    bool whole = with_column && !top->conditions;
+    const size_t first = top->from / HX_BLOCK_ROWS;
+    for (size_t block = first; block * (uint64_t)HX_BLOCK_ROWS < top->end && !err; block++) {
+        if ((block - first) % 2 == 1 || block == first) {
+            hx_blocks_end_aside(blocks);
+            begin_aside(blocks, index, top, block == first ? block + 1 : block + 2, whole);
+        }
         err = hx_blocks_interrupted(blocks);
         if (!err)
             err = fill_part(blocks, index, block, part);
@@ -116,10 +137,12 @@ static hx_error *pass_over(hx_blocks *blocks, const struct hx_block_index *index
         const struct hx_decoded *held = NULL;
         if (with_column)
             err = read_column(blocks, index, block, part, &held);
+        whole = held != NULL;
         if (!err)
             err = look(part, context);
         hx_blocks_release(blocks, held);
     }
+    hx_blocks_end_aside(blocks);
     free(part);
     return err;
 }
@@ -139,6 +162,25 @@ static hx_error *count_rows(hx_blocks *blocks, const struct hx_block_index *inde
 {
     *ret = 0;
     return pass_over(blocks, index, top, false, count_part, ret);
+}
+
+struct looking {
+    hx_look_fn *look;
+    void *context;
+};
+
+static hx_error *look_at_part(const struct part *part, void *context)
+{
+    const struct looking *looking = context;
+    const struct hx_passing rows = {part->from, part->end, part->all ? NULL : part->pass};
+    return looking->look(looking->context, (size_t)(part->row / HX_BLOCK_ROWS), &rows);
+}
+
+hx_error *hx_top_look(hx_blocks *blocks, const struct hx_block_index *index,
+                      const struct hx_top *top, hx_look_fn *look, void *context)
+{
+    struct looking looking = {look, context};
+    return pass_over(blocks, index, top, false, look_at_part, &looking);
 }
 
 /* --- rows of a part ------------------------------------------------------------------- */
@@ -579,6 +621,23 @@ static struct kept *keep_top_rows(hx_blocks *blocks, int64_t snapshot, const str
     return oldest;
 }
 
+/* Was it counted how many rows pass? */
+static bool find_count(hx_blocks *blocks, const struct hx_block_index *index,
+                       const struct hx_top *top, uint64_t *ret)
+{
+    const struct hx_kept_tops *tops = *hx_blocks_tops(blocks);
+    for (size_t i = 0; tops && i < COUNTED; i++) {
+        const struct counted *it = &tops->counted[i];
+        if (it->snapshot == index->snapshot && it->from == top->from && it->end == top->end &&
+            it->conditions == top->conditions &&
+            are_same(it->condition, top->condition, top->conditions)) {
+            *ret = it->count;
+            return true;
+        }
+    }
+    return false;
+}
+
 hx_error *hx_top_count(hx_blocks *blocks, const struct hx_block_index *index,
                        const struct hx_top *top, uint64_t *ret)
 {
@@ -586,15 +645,8 @@ hx_error *hx_top_count(hx_blocks *blocks, const struct hx_block_index *index,
     *ret = top->from < top->end ? top->end - top->from : 0;
     if (!*ret || !top->conditions)
         return NULL;
-    for (size_t i = 0; *tops && i < COUNTED; i++) {
-        const struct counted *it = &(*tops)->counted[i];
-        if (it->snapshot == index->snapshot && it->from == top->from && it->end == top->end &&
-            it->conditions == top->conditions &&
-            are_same(it->condition, top->condition, top->conditions)) {
-            *ret = it->count;
-            return NULL;
-        }
-    }
+    if (find_count(blocks, index, top, ret))
+        return NULL;
     HX_TRY(count_rows(blocks, index, top, ret));
     if ((!*tops && !(*tops = calloc(1, sizeof **tops))) || top->conditions > CONDITIONS_MAX)
         return NULL; /* then it is counted again */
@@ -639,14 +691,92 @@ static hx_error *keep_ends(hx_blocks *blocks, const struct hx_block_index *index
     return NULL;
 }
 
+static int compare_rows(const void *a, const void *b)
+{
+    const struct hx_candidate *x = a, *y = b;
+    return x->row < y->row ? -1 : x->row > y->row;
+}
+
+/* Strikes out the rows of one block that do not pass: their `there` becomes 0. `of` rises by row;
+ * its keys are places in `there`. */
+static hx_error *strike_rows(hx_blocks *blocks, const struct hx_block_index *index,
+                             const struct hx_top *top, const struct hx_candidate *of, size_t n,
+                             uint8_t *there)
+{
+    HX_FREE uint16_t *at = malloc(n * sizeof *at);
+    HX_FREE uint64_t *value = malloc(n * sizeof *value);
+    HX_NEED(at && value);
+    HX_TRY(hx_blocks_interrupted(blocks));
+    for (size_t i = 0; i < n; i++)
+        at[i] = (uint16_t)(of[i].row % HX_BLOCK_ROWS);
+    for (size_t c = 0; c < top->conditions; c++) {
+        const struct hx_condition *condition = &top->condition[c];
+        HX_TRY(hx_blocks_pick(blocks, index, of->row / HX_BLOCK_ROWS, condition->derived,
+                              condition->column, at, n, value));
+        for (size_t i = 0; i < n; i++)
+            there[of[i].key] &= value[i] >= condition->low && value[i] <= condition->high;
+    }
+    return NULL;
+}
+
+/* Of the first rows in the whole order those that pass: where there are enough of them, no other
+ * comes before. The same of the last ones, where it is known how many pass. */
+static hx_error *keep_passing(hx_blocks *blocks, const struct hx_block_index *index,
+                              const struct hx_top *top, const struct kept *first, uint64_t count)
+{
+    const bool last = first->first != 0;
+    HX_FREE struct hx_candidate *of = malloc(first->n * sizeof *of);
+    HX_FREE uint64_t *row = malloc(first->n * sizeof *row);
+    HX_FREE uint8_t *there = malloc(first->n);
+    HX_NEED(of && row && there);
+    const size_t rows = first->n;
+    memcpy(row, first->row, rows * sizeof *row);
+    memset(there, 1, rows);
+    for (size_t i = 0; i < rows; i++)
+        of[i] = (struct hx_candidate){i, row[i]};
+    qsort(of, rows, sizeof *of, compare_rows);
+    for (size_t i = 0, n; i < rows; i += n) {
+        for (n = 1; i + n < rows && of[i + n].row / HX_BLOCK_ROWS == of[i].row / HX_BLOCK_ROWS;)
+            n++;
+        HX_TRY(strike_rows(blocks, index, top, of + i, n, there));
+    }
+    struct hx_top passing = *top;
+    passing.offset = passing.limit = 0;
+    for (size_t i = 0; i < rows; i++)
+        if (there[i])
+            row[passing.limit++] = row[i];
+    const size_t n = (size_t)passing.limit;
+    if (last ? n > count || count - n > top->offset : n < top->offset + top->limit)
+        return NULL;
+    passing.offset = last ? count - n : 0;
+    passing.limit += last; /* one more than there are */
+    HX_NEED(keep_top_rows(blocks, index->snapshot, &passing, row, n));
+    (void)hx_steal(row);
+    return NULL;
+}
+
 /* One that holds the window, if need be after a look at what is stored; NULL: none. */
 static hx_error *find_stored(hx_blocks *blocks, const struct hx_block_index *index,
                              const struct hx_top *top, struct kept **ret)
 {
+    enum { FEW = 512 }; /* a pass over a column costs more than to look for so many */
+    struct hx_top all = *top;
+    uint64_t count = 0;
     *ret = find_kept(*hx_blocks_tops(blocks), index->snapshot, top);
-    if (*ret)
+    const bool last = top->conditions && top->offset > FEW;
+    if (*ret || top->limit > HX_ENDS ||
+        (last && (!find_count(blocks, index, top, &count) || count - FEW > top->offset)))
         return NULL;
-    HX_TRY(keep_ends(blocks, index, top));
+    all.conditions = 0;
+    all.condition = NULL;
+    HX_TRY(keep_ends(blocks, index, &all));
+    if (top->conditions) {
+        all.offset = last ? all.end - HX_ENDS : 0;
+        all.limit = HX_ENDS;
+        const struct kept *rows = find_kept(*hx_blocks_tops(blocks), index->snapshot, &all);
+        if (rows && rows->first == all.offset)
+            HX_TRY(keep_passing(blocks, index, top, rows, count));
+    }
     *ret = find_kept(*hx_blocks_tops(blocks), index->snapshot, top);
     return NULL;
 }

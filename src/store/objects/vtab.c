@@ -650,6 +650,8 @@ static hx_error *tell_window(struct cursor *cursor, struct hx_window *window)
     cursor->end = cursor->row;
     if (window->about == HX_WINDOW_COUNT)
         return hx_top_count(blocks, cursor->index, &cursor->window, &window->number);
+    if (window->about == HX_WINDOW_SUMS)
+        return hx_sums_make(blocks, cursor->index, &cursor->window, window->sums);
     HX_TRY(find_object(cursor, interval, &row, &found));
     return found ? hx_top_place(blocks, cursor->index, &cursor->window, row, window->near,
                                 &window->there, &window->number)

@@ -8,14 +8,16 @@
 #ifndef HX_STORE_OBJECTS_WINDOW_H
 #define HX_STORE_OBJECTS_WINDOW_H
 
-#include "store/objects/blocks.h"
+#include "store/objects/sums.h"
 #include "store/sqlite.h"
 
 struct hx_window {
-    enum { HX_WINDOW_ROWS, HX_WINDOW_COUNT, HX_WINDOW_PLACE } about;
+    enum { HX_WINDOW_ROWS, HX_WINDOW_COUNT, HX_WINDOW_PLACE, HX_WINDOW_SUMS } about;
     bool nulls_last;  /* of an ascending order */
     uint64_t address; /* HX_WINDOW_PLACE: of the object */
     bool near;        /* HX_WINDOW_PLACE: only when it is among the first ones */
+
+    struct hx_sums *sums; /* HX_WINDOW_SUMS: filled by hx_sums_make() */
 
     bool found;      /* by hx_window_step(); else the table cannot find the window */
     bool there;      /* HX_WINDOW_PLACE: it is in the window, limits aside */

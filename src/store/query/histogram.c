@@ -1,6 +1,7 @@
 /* histogram.c - the statements of histograms, and what chooses their objects. */
 #include "store/query/histogram.h"
 
+#include "store/objects/sums.h"
 #include "store/query/named.h"
 #include "store/store.h"
 
@@ -134,18 +135,27 @@ hx_error *hx_objects_where(const char *text, int64_t snapshot, struct hx_text *r
 
 /* --- by what -------------------------------------------------------------------------------- */
 
-/* By word: an expression over the objects that groups them, and the name of a group x. Of age the
- * snapshots are looked through backwards up to the first that does not have it. */
+#define NAME_OF_TYPE                                                                               \
+    "(SELECT t.name FROM hx_type t WHERE t.snapshot = i.snapshot AND t.type = i.number)"
+#define NAME_OF_SHAPE                                                                              \
+    "(SELECT t.label FROM hx_shape t WHERE t.snapshot = i.snapshot AND t.shape = i.number)"
+
+/* By word: an expression over the objects that groups them, and the name of a group x; where one
+ * pass can add up (store/objects/sums.h), by what, and the name of a number. Of age the snapshots
+ * are looked through backwards up to the first that does not have it. */
 static const struct {
     const char *word, *group, *name;
+    enum hx_sums_by by;
+    const char *number; /* NULL: no pass can */
 } keys[] = {
-    {"type", "type", "coalesce(x, '(unknown)')"},
-    {HX_HISTOGRAM_NAMES, "coalesce(type, shape)", "coalesce(x, '(unknown)')"},
-    {"shape", "shape", "coalesce(x, '(unknown)')"},
-    {"size", "hx_size_class(bytes)", "x"},
+    {"type", "type", "coalesce(x, '(unknown)')", HX_SUMS_TYPE, NAME_OF_TYPE},
+    {HX_HISTOGRAM_NAMES, "coalesce(type, shape)", "coalesce(x, '(unknown)')", HX_SUMS_NAMES,
+     "CASE i.kind WHEN 0 THEN " NAME_OF_TYPE " ELSE " NAME_OF_SHAPE " END"},
+    {"shape", "shape", "coalesce(x, '(unknown)')", HX_SUMS_SHAPE, NAME_OF_SHAPE},
+    {"size", "hx_size_class(bytes)", "x", HX_SUMS_SIZE, "i.number"},
     {"site", "stack_id",
-     "coalesce((SELECT t.label FROM hx_stack t WHERE t.stack_id = x), '(unknown)')"},
-    {"state", "state", "coalesce(x, '(unknown)')"},
+     "coalesce((SELECT t.label FROM hx_stack t WHERE t.stack_id = x), '(unknown)')", 0, NULL},
+    {"state", "state", "coalesce(x, '(unknown)')", HX_SUMS_STATE, "i.number"},
     {"age",
      "(SELECT t.snapshot FROM hx_snapshot t WHERE t.snapshot < objects.snapshot AND (NOT EXISTS"
      " (SELECT 1 FROM objects p WHERE p.snapshot = t.snapshot AND p.address = objects.address"
@@ -153,19 +163,45 @@ static const struct {
      " WHERE s.snapshot = objects.snapshot)) ORDER BY t.snapshot DESC LIMIT 1)",
      "CASE WHEN x IS NULL THEN 'since snapshot ' || (SELECT min(snapshot) FROM hx_snapshot)"
      " || ' or before' ELSE 'since snapshot ' ||"
-     " (SELECT min(t.snapshot) FROM hx_snapshot t WHERE t.snapshot > x) END"},
+     " (SELECT min(t.snapshot) FROM hx_snapshot t WHERE t.snapshot > x) END",
+     0, NULL},
 };
+
+static void put_quoted(const char *text, struct hx_text *ret)
+{
+    hx_text_putc(ret, '\'');
+    for (; *text; text++)
+        hx_text_putn(ret, *text == '\'' ? "''" : text, *text == '\'' ? 2 : 1);
+    hx_text_putc(ret, '\'');
+}
 
 void hx_histogram_sql(const char *by, int64_t snapshot, const char *where, struct hx_text *sql)
 {
     size_t k = 0;
     while (k + 1 < sizeof keys / sizeof *keys && strcmp(keys[k].word, by) != 0)
         k++;
+    /* a query in the condition would be asked for the window of the one around it */
+    const bool pass = keys[k].number && !strcasestr(where, "select");
     hx_text_putf(sql,
                  "SELECT %" PRId64 " AS snapshot, %s AS key, sum(b) AS bytes, sum(n) AS objects"
-                 " FROM (SELECT %s AS x, sum(bytes) AS b, count(*) AS n FROM objects"
-                 " WHERE objects.snapshot = %" PRId64,
-                 snapshot, keys[k].name, keys[k].group, snapshot);
+                 " FROM (",
+                 snapshot, keys[k].name);
+    if (pass) {
+        hx_text_putf(sql, "WITH hx_j(hx_sums) AS MATERIALIZED (SELECT hx_sums(%d, %" PRId64 ", ",
+                     (int)keys[k].by, snapshot);
+        put_quoted(where, sql);
+        hx_text_putf(sql,
+                     ")) SELECT %s AS x, i.b AS b, i.n AS n FROM (SELECT %" PRId64 " AS snapshot,"
+                     " json_extract(value, '$[0]') AS kind, json_extract(value, '$[1]') AS number,"
+                     " json_extract(value, '$[2]') AS b, json_extract(value, '$[3]') AS n"
+                     " FROM hx_j, json_each(hx_sums)) AS i UNION ALL ",
+                     keys[k].number, snapshot);
+    }
+    hx_text_putf(sql,
+                 "SELECT %s AS x, sum(bytes) AS b, count(*) AS n FROM %s WHERE"
+                 " %sobjects.snapshot = %" PRId64,
+                 keys[k].group, pass ? "hx_j CROSS JOIN objects" : "objects",
+                 pass ? "hx_sums IS NULL AND " : "", snapshot);
     if (*where)
         hx_text_putf(sql, " AND (%s)", where);
     hx_text_puts(sql, " GROUP BY 1) GROUP BY 2");

@@ -274,8 +274,9 @@ static size_t gather_piece(const void *context, size_t i, uint64_t *value)
     const struct family *family = context;
     struct span span = span_of_piece(family, i);
     family->column[i % family->columns].gather(family->w, &span, value);
-    hx_writer_ends_take(family->w, family->column[i % family->columns].id,
-                        family->ends[i % family->columns], span.from, value, span.to - span.from);
+    hx_ends *ends = family->ends[i % family->columns];
+    if (ends)
+        hx_ends_take(ends, span.from, value, span.to - span.from);
     return span.to - span.from;
 }
 

@@ -107,17 +107,31 @@ struct analysed_column {
     struct hx_writer *w;
     enum hx_column_id id;
     hx_gather_fn *gather;
+    hx_gather_fn *ordered; /* what lists order by; NULL: the same */
     const void *context;
     hx_ends *ends;
 };
+
+/* The values that lists order by. */
+static void offer_ordered(const struct analysed_column *column, uint64_t from, uint64_t to)
+{
+    uint64_t value[1024];
+    for (uint64_t part; from < to; from += part) {
+        part = to - from < 1024 ? to - from : 1024;
+        column->ordered(column->context, from, from + part, value);
+        hx_ends_take(column->ends, from, value, part);
+    }
+}
 
 static size_t gather_block(const void *context, size_t i, uint64_t *value)
 {
     const struct analysed_column *column = context;
     const struct hx_object_block *block = &column->w->objects.v[i];
     column->gather(column->context, block->from, block->to, value);
-    hx_writer_ends_take(column->w, column->id, column->ends, block->from, value,
-                        block->to - block->from);
+    if (column->ends && column->ordered)
+        offer_ordered(column, block->from, block->to);
+    else if (column->ends)
+        hx_ends_take(column->ends, block->from, value, block->to - block->from);
     return block->to - block->from;
 }
 
@@ -139,10 +153,10 @@ static void classify_block(const void *context, size_t i, uint16_t *class)
     memcpy(class, w->class + block->from, (block->to - block->from) * sizeof *class);
 }
 
-hx_error *hx_analyse_column(struct hx_writer *w, enum hx_column_id id, hx_gather_fn *gather,
-                            const void *context)
+hx_error *hx_analyse_ordered(struct hx_writer *w, enum hx_column_id id, hx_gather_fn *gather,
+                             hx_gather_fn *ordered, const void *context)
 {
-    struct analysed_column column = {w, id, gather, context, NULL};
+    struct analysed_column column = {w, id, gather, ordered, context, NULL};
     struct hx_encode encode = {.pieces = w->objects.n,
                                .context = &column,
                                .gather = gather_block,
@@ -156,6 +170,12 @@ hx_error *hx_analyse_column(struct hx_writer *w, enum hx_column_id id, hx_gather
         err = hx_writer_ends_put(w, w->objects.v[0].id, id, column.ends);
     hx_ends_destroy(column.ends);
     return err;
+}
+
+hx_error *hx_analyse_column(struct hx_writer *w, enum hx_column_id id, hx_gather_fn *gather,
+                            const void *context)
+{
+    return hx_analyse_ordered(w, id, gather, NULL, context);
 }
 
 hx_error *hx_analyse_roots(struct hx_writer *w, const struct hx_analysis *analysis)

@@ -34,6 +34,10 @@ typedef void hx_gather_fn(const void *context, uint64_t from, uint64_t to, uint6
 /* Writes a column of all objects. */
 hx_error *hx_analyse_column(struct hx_writer *w, enum hx_column_id column, hx_gather_fn *gather,
                             const void *context);
+/* The same where lists order by what is made of it and of others: `ordered` tells these values, as
+ * they are served. */
+hx_error *hx_analyse_ordered(struct hx_writer *w, enum hx_column_id column, hx_gather_fn *gather,
+                             hx_gather_fn *ordered, const void *context);
 
 /* Makes w->roots, who the roots are, on the first call. */
 hx_error *hx_analyse_roots(struct hx_writer *w, const struct hx_analysis *analysis);

@@ -34,37 +34,21 @@ static hx_error *rank_types(const struct hx_writer *w, uint32_t **ret, size_t *r
 
 hx_error *hx_writer_ends_begin(const struct hx_writer *w, enum hx_column_id column, hx_ends **ret)
 {
-    const enum hx_derived derived = column == HX_COL_RETAINED ? HX_RETAINED : HX_PLAIN;
+    const bool retained = column == HX_COL_RETAINED_REST;
     HX_FREE uint32_t *types = NULL;
     uint32_t states[HX_STATES];
-    size_t objects = w->graph->n, n = 0;
+    const uint64_t objects = w->graph->n;
+    size_t n = 0;
     bool nulls;
     *ret = NULL;
-    if (objects < HX_ENDS_LEAST || hx_ends_of(derived, column, &nulls) < 0)
+    if (objects < HX_ENDS_LEAST ||
+        hx_ends_of(retained ? HX_RETAINED : HX_PLAIN, (int)column, &nulls) < 0)
         return NULL;
     if (column == HX_COL_TYPE)
         HX_TRY(rank_types(w, &types, &n));
     hx_rank_states(states);
     return column == HX_COL_STATE ? hx_ends_create(nulls, states, HX_STATES, ret)
                                   : hx_ends_create(nulls, types, n, ret);
-}
-
-void hx_writer_ends_take(const struct hx_writer *w, enum hx_column_id column, hx_ends *ends,
-                         uint64_t from, const uint64_t *value, size_t n)
-{
-    uint64_t whole[1024];
-    if (!ends)
-        return;
-    if (column != HX_COL_RETAINED) {
-        hx_ends_take(ends, from, value, n);
-        return;
-    }
-    for (size_t i = 0, part; i < n; i += part) { /* stored without the object's own bytes */
-        part = n - i < 1024 ? n - i : 1024;
-        for (size_t k = 0; k < part; k++)
-            whole[k] = value[i + k] ? value[i + k] + w->graph->size[from + i + k] : 0;
-        hx_ends_take(ends, from + i, whole, part);
-    }
 }
 
 hx_error *hx_writer_ends_put(struct hx_writer *w, int64_t block, enum hx_column_id column,

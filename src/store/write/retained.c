@@ -70,11 +70,19 @@ static void gather_bytes(const void *context, uint64_t from, uint64_t to, uint64
         *value++ = hx_zigzag((int64_t)(d->bytes[i] - d->objects[i] * r->w->graph->size[i]));
 }
 
+/* As the column that is made of these is served: plus 1, 0 for NULL. */
+static void gather_retained(const void *context, uint64_t from, uint64_t to, uint64_t *value)
+{
+    const struct hx_dominators *d = &((const struct retained *)context)->dominators;
+    for (uint64_t i = from; i < to; i++)
+        *value++ = d->objects[i] ? d->bytes[i] + 1 : 0;
+}
+
 static hx_error *write_columns(struct retained *r)
 {
     struct hx_writer *w = r->w;
     HX_TRY(hx_analyse_column(w, HX_COL_DOMINATOR, gather_dominator, &r->dominators));
-    HX_TRY(hx_analyse_column(w, HX_COL_RETAINED_REST, gather_bytes, r));
+    HX_TRY(hx_analyse_ordered(w, HX_COL_RETAINED_REST, gather_bytes, gather_retained, r));
     return hx_analyse_column(w, HX_COL_RETAINED_OBJECTS, gather_objects, &r->dominators);
 }
 

@@ -82,11 +82,9 @@ void hx_writer_deinit(struct hx_writer *w);
 hx_error *hx_writer_put(struct hx_writer *w, int64_t block, enum hx_column_id column, size_t n);
 
 /* The ends of the order by a column of objects (ends.h) while it is written; *ret is NULL where
- * none are stored. Then the values as they are stored, by any thread; then the rows of its column,
- * in the first block of objects. */
+ * none are stored. Then the values (hx_ends_take()); then the rows of its column, in the first
+ * block of objects. */
 hx_error *hx_writer_ends_begin(const struct hx_writer *w, enum hx_column_id column, hx_ends **ret);
-void hx_writer_ends_take(const struct hx_writer *w, enum hx_column_id column, hx_ends *ends,
-                         uint64_t from, const uint64_t *value, size_t n);
 hx_error *hx_writer_ends_put(struct hx_writer *w, int64_t block, enum hx_column_id column,
                              hx_ends *ends);
 
