@@ -108,7 +108,7 @@ struct hx_query_args {
     X(dominated, "snapshot [address]", "* rest",                                                   \
       "what an object dominates immediately, or what hangs directly under the roots; of large"     \
       " heaps the largest of it, and a row for the rest")                                          \
-    X(dominated_facts, "snapshot [address]", "rows all_bytes all_objects own type address",        \
+    X(dominated_facts, "snapshot [address]", "widely rows all_bytes all_objects own type address", \
       "the object, and what it retains")                                                           \
     X(level_facts, "snapshot [address]", "rows all_bytes all_objects own type address",            \
       "the same for all of a level of a large heap")                                               \

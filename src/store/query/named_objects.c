@@ -178,7 +178,7 @@ TEXT(root_at) = "SELECT root_id, name FROM roots WHERE snapshot = $snapshot"
 
 /* --- dominators ------------------------------------------------------------------------------- */
 
-#define DOMINATED_BY "{address: = $address~ IS NULL AND retained_bytes IS NOT NULL}"
+#define DOMINATED_BY "{address: = $address~ IS NULL AND retained_bytes >= 0}"
 
 /* Of so many objects (2000000) all are looked through for those of a level. In larger heaps they
  * are taken from the largest of all levels, `d`, where there are some of this one, and one row
@@ -201,15 +201,10 @@ TEXT(root_at) = "SELECT root_id, name FROM roots WHERE snapshot = $snapshot"
     " o.address AS address FROM s LEFT JOIN objects o ON"                                          \
     " o.snapshot = $snapshot AND o.address = $address"
 
-/* A row may lie in any block of a large heap: columns that are not shown are left alone. */
+/* A row may lie in any block of a large heap: where there is nothing brief to say, no row; `widely`
+ * tells that windows of the objects are to be asked for. */
 TEXT(dominated) = LEVEL(
     "1") "SELECT o.*, 0 AS rest FROM s CROSS JOIN objects o WHERE NOT s.large AND NOT s.brief"
-         " AND o.snapshot = $snapshot AND o.dominator" DOMINATED_BY
-         " UNION ALL SELECT o.snapshot, o.address, o.bytes, NULL, o.type, " SHAPE_MADE
-         ", NULL, NULL,"
-         " NULL, NULL, NULL, NULL, o.dominator, o.retained_bytes, o.retained_objects,"
-         " o.sure_retained_bytes, o.sure_retained_objects, NULL, NULL"
-         ", 0 AS rest FROM s CROSS JOIN objects o WHERE s.large AND NOT s.brief"
          " AND o.snapshot = $snapshot AND o.dominator" DOMINATED_BY
          " UNION ALL SELECT d.snapshot, d.address, d.bytes, NULL, d.type, (SELECT " SHAPE_MADE
          " FROM objects o WHERE o.snapshot = $snapshot AND o.address = d.address), NULL, NULL,"
@@ -224,8 +219,9 @@ TEXT(dominated) = LEVEL(
          " FROM s WHERE brief) WHERE objects > 0";
 
 TEXT(dominated_facts) =
-    LEVEL("1") "SELECT CASE WHEN s.brief THEN 0 ELSE (SELECT count(*) FROM objects WHERE"
-               " snapshot = $snapshot AND dominator" DOMINATED_BY ") END" LEVEL_FACTS;
+    LEVEL("1") "SELECT s.large AND NOT s.brief AS widely, CASE WHEN s.large THEN 0 ELSE"
+               " (SELECT count(*) FROM objects WHERE snapshot = $snapshot"
+               " AND dominator" DOMINATED_BY ") END" LEVEL_FACTS;
 
 /* Who opened the row of the rest wants all of them, and counts them (hx_query_count()). */
 TEXT(level_facts) = LEVEL("0") "SELECT NULL" LEVEL_FACTS;
@@ -264,7 +260,7 @@ TEXT(largest_dominator) = "SELECT address, bytes FROM dominators WHERE snapshot 
 #define RETAINED                                                                                   \
     "SELECT address, coalesce(type, shape) AS type, bytes, retained_bytes, retained_objects"       \
     " FROM objects"                                                                                \
-    " WHERE snapshot = $snapshot AND retained_bytes IS NOT NULL AND "
+    " WHERE snapshot = $snapshot AND retained_bytes >= 0 AND "
 TEXT(largest_dominated) = RETAINED "dominator{address: = $address~ IS NULL}"
                                    " ORDER BY retained_bytes DESC, address LIMIT $limit";
 TEXT(object_retained) = RETAINED "address = $address";

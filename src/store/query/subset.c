@@ -22,7 +22,8 @@ const char *hx_of_state(const char *text)
     " CROSS JOIN hx_ccs c ON c.parent_id = b.id) SELECT id FROM b)"
 
 /* By subset: the condition, and where the sums are. Of what is below, stacks are looked up for each
- * object, not scanned for each stack. */
+ * object, not scanned for each stack. Behind IS NOT NULL SQLite would tell no LIMIT to the table.
+ */
 static const struct {
     const char *where, *sums;
 } subsets[] = {
@@ -45,7 +46,7 @@ static const struct {
                           " FROM hx_stack t WHERE coalesce(t.module, '(unknown)') ="
                           " {text:$text~'(unknown)'})",
                           "modules WHERE module = {text:$text~'(unknown)'}"},
-    [HX_SUBSET_DOMINATED] = {"dominator{id: = $id~ IS NULL AND retained_bytes IS NOT NULL}",
+    [HX_SUBSET_DOMINATED] = {"dominator{id: = $id~ IS NULL AND retained_bytes >= 0}",
                              "leaks WHERE 0"},
     [HX_SUBSET_KEY] = {"", "WHERE key = $text"},
     [HX_SUBSET_NONE] = {"0", "leaks WHERE 0"},

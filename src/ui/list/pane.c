@@ -451,6 +451,12 @@ static void stay(struct hx_pane *pane)
     pane->top = pane->cursor - pane->height / 2;
 }
 
+/* With all that belongs to the list, or only rows: those on the screen, or, ahead of what will be
+ * looked at, those around. */
+enum extent { FETCH_ALL, FETCH_VISIBLE, FETCH_AROUND };
+
+static void start_fetch(struct hx_ui *ui, struct hx_pane *pane, int64_t snapshot, enum extent what);
+
 static void fetch_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
 {
     struct fetch *fetch = (struct fetch *)job;
@@ -483,6 +489,11 @@ static void fetch_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
         pane->stale = false; /* not again and again; the next snapshot or order tries anew */
         pane->loaded = true;
         pane->snapshot = fetch->load.snapshot;
+        return;
+    }
+    if (hx_table_int(&fetch->facts, 0, "widely", 0)) { /* a level of a large heap */
+        pane->id = 1;
+        start_fetch(ui, pane, fetch->load.snapshot, FETCH_ALL);
         return;
     }
     take_rows(fetch, pane);
@@ -522,10 +533,6 @@ static void choose_window(struct fetch *fetch, const struct hx_pane *pane, bool 
     fetch->limit = 4 * height > WINDOW_MIN ? 4 * height : WINDOW_MIN;
     fetch->offset = top > fetch->limit / 2 ? top - fetch->limit / 2 : 0;
 }
-
-/* With all that belongs to the list, or only rows: those on the screen, or, ahead of what will be
- * looked at, those around. */
-enum extent { FETCH_ALL, FETCH_VISIBLE, FETCH_AROUND };
 
 static void start_fetch(struct hx_ui *ui, struct hx_pane *pane, int64_t snapshot, enum extent what)
 {
