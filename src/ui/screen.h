@@ -67,6 +67,7 @@ struct hx_source {
     const char *like;   /* the view that the statement's columns come from, for filters */
     struct hx_text where, sql, facts;
     struct hx_text written; /* what SELECT names when a file is written; empty: all */
+    bool scattered; /* its rows lie anywhere in the store: first come those that are looked at */
     const char
         *written_without; /* with it: rows with a value in that column stay out; NULL: none */
 };

@@ -27,7 +27,14 @@ static const int columns_of[][COLUMNS_MAX] = {
     [HX_SUMS_SHAPE] = {HX_COL_SIZE, HX_COL_SHAPE, -1},
     [HX_SUMS_STATE] = {HX_COL_SIZE, HX_COL_STATE, -1},
     [HX_SUMS_SIZE] = {HX_COL_SIZE, -1, -1},
+    [HX_SUMS_SET] = {HX_COL_SIZE, HX_COL_SET, -1},
 };
+
+/* Without sets an object is in none, which is not the set of number 0. */
+static enum hx_derived derived_of(int column)
+{
+    return column == HX_COL_SET ? HX_PLUS_ONE : HX_PLAIN;
+}
 
 struct looking {
     hx_blocks *blocks;
@@ -83,8 +90,8 @@ static hx_error *look(void *context, size_t block, const struct hx_passing *rows
     const int *columns = columns_of[looking->sums->by];
     hx_error *err = NULL;
     for (int c = 0; c < COLUMNS_MAX && !err && columns[c] >= 0; c++)
-        err = hx_blocks_column(looking->blocks, looking->index, block, HX_PLAIN, columns[c],
-                               &column[c]);
+        err = hx_blocks_column(looking->blocks, looking->index, block, derived_of(columns[c]),
+                               columns[c], &column[c]);
     if (!err)
         add_rows(looking->sums, column, rows);
     for (int c = 0; c < COLUMNS_MAX; c++)
@@ -106,8 +113,8 @@ hx_error *hx_sums_make(hx_blocks *blocks, const struct hx_block_index *index,
         memcpy(condition, top->condition, top->conditions * sizeof *condition);
     all.condition = condition;
     for (int c = 0; c < COLUMNS_MAX && columns_of[sums->by][c] >= 0; c++) /* so they come decoded */
-        condition[all.conditions++] =
-            (struct hx_condition){HX_PLAIN, columns_of[sums->by][c], 0, UINT64_MAX};
+        condition[all.conditions++] = (struct hx_condition){derived_of(columns_of[sums->by][c]),
+                                                            columns_of[sums->by][c], 0, UINT64_MAX};
     return hx_top_look(blocks, index, &all, look, &looking);
 }
 
@@ -117,7 +124,11 @@ hx_error *hx_sums_make(hx_blocks *blocks, const struct hx_block_index *index,
 static void put_number(enum hx_sums_by by, unsigned number, int kind, struct hx_text *ret)
 {
     char name[HX_SIZE_NAME];
-    if (kind != HX_SUMS_OF_OTHER)
+    if (by == HX_SUMS_SET && number)
+        hx_text_putf(ret, "%u", number - 1);
+    else if (by == HX_SUMS_SET)
+        hx_text_puts(ret, "null");
+    else if (kind != HX_SUMS_OF_OTHER)
         hx_text_putf(ret, "%u", number);
     else if (by == HX_SUMS_STATE && (number == HX_STATE_NONE || number >= HX_STATES))
         hx_text_puts(ret, "null");
@@ -173,7 +184,7 @@ static void sql_sums(sqlite3_context *context, int argc, sqlite3_value **argv)
     const char *where = (const char *)sqlite3_value_text(argv[2]);
     struct hx_sums sums = {.by = (enum hx_sums_by)sqlite3_value_int(argv[0])};
     HX_CLEANUP(hx_text_free) struct hx_text text = {0};
-    if (!where || (unsigned)sums.by > HX_SUMS_SIZE)
+    if (!where || (unsigned)sums.by > HX_SUMS_SET)
         return;
     int code =
         ask_sums(db, sqlite3_user_data(context), &sums, sqlite3_value_int64(argv[1]), where, &text);

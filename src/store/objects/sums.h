@@ -1,16 +1,23 @@
-/* sums.h - bytes and objects by type, shape, state or size class of the objects that conditions let
- * through, in one pass over the columns that it takes.
+/* sums.h - bytes and objects by type, shape, state, size class or retainer set of the objects that
+ * conditions let through, in one pass over the columns that it takes.
  *
  * SQL has it as hx_sums(BY, SNAPSHOT, CONDITION): a JSON array of [kind, number, bytes, objects],
- * the kinds being those of enum hx_sums_kind, states and size classes by name; NULL where a pass
- * cannot tell, and SQLite has to. */
+ * the kinds being those of enum hx_sums_kind, states and size classes by name, sets by set_id; NULL
+ * where a pass cannot tell, and SQLite has to. */
 #ifndef HX_STORE_OBJECTS_SUMS_H
 #define HX_STORE_OBJECTS_SUMS_H
 
 #include "store/objects/top.h"
 #include "store/sqlite.h"
 
-enum hx_sums_by { HX_SUMS_TYPE, HX_SUMS_NAMES, HX_SUMS_SHAPE, HX_SUMS_STATE, HX_SUMS_SIZE };
+enum hx_sums_by {
+    HX_SUMS_TYPE,
+    HX_SUMS_NAMES,
+    HX_SUMS_SHAPE,
+    HX_SUMS_STATE,
+    HX_SUMS_SIZE,
+    HX_SUMS_SET
+};
 
 /* What a number is; 0 of each kind: not known. NAMES has types, and the shapes of what has none. */
 enum hx_sums_kind { HX_SUMS_OF_TYPE, HX_SUMS_OF_SHAPE, HX_SUMS_OF_OTHER, HX_SUMS_KINDS };

@@ -25,6 +25,13 @@ static uint64_t sort_key(const struct hx_top *top, uint64_t value)
     return top->largest ? ~value : value - top->zero_last;
 }
 
+/* Of the last rows the last comes first. */
+static struct hx_candidate candidate_of(const struct hx_top *top, uint64_t value, uint64_t row)
+{
+    uint64_t key = sort_key(top, value);
+    return top->backwards ? (struct hx_candidate){~key, ~row} : (struct hx_candidate){key, row};
+}
+
 /* --- passes over the rows ----------------------------------------------------------- */
 
 /* What a pass looks at: a block's column, and which of its rows the conditions let through. */
@@ -248,7 +255,9 @@ static hx_error *offer_part(const struct part *part, void *context)
     struct hx_best *best = context;
     for (size_t i = part->from; i < part->end; i++) {
         /* Most rows come behind those there; one of the same key, too, as it is a later row. */
-        if (best->full)
+        if (best->full && part->top->backwards)
+            i = next_key(part, ~best->worst.key, UINT64_MAX, i);
+        else if (best->full)
             i = best->worst.key ? next_key(part, 0, best->worst.key - 1, i) : part->end;
         else
             i = next_passing(part, i);
@@ -256,8 +265,8 @@ static hx_error *offer_part(const struct part *part, void *context)
             break;
         if (!part->all && !part->pass[i])
             continue;
-        uint64_t key = sort_key(part->top, hx_decoded_at(part->column, i));
-        HX_NEED(hx_best_take(best, (struct hx_candidate){key, part->row + i}));
+        HX_NEED(hx_best_take(
+            best, candidate_of(part->top, hx_decoded_at(part->column, i), part->row + i)));
     }
     return NULL;
 }
@@ -496,6 +505,26 @@ static hx_error *take_rows(hx_candidates *found, uint64_t skip, uint64_t **ret, 
     return NULL;
 }
 
+/* The `most` last rows of the order, the window being the first of these. */
+static hx_error *find_last_rows(hx_blocks *blocks, const struct hx_block_index *index,
+                                const struct hx_top *top, uint64_t most, uint64_t **ret,
+                                size_t *ret_n)
+{
+    struct hx_top backwards = *top;
+    struct hx_best best = {.most = most};
+    backwards.backwards = true;
+    hx_error *err = pass_over(blocks, index, &backwards, true, offer_part, &best);
+    hx_best_end(&best);
+    if (!err)
+        err = take_rows(&best.taken, 0, ret, ret_n);
+    for (size_t i = 0, n = best.taken.n; !err && i < n; i++)
+        (*ret)[i] = ~best.taken.v[n - 1 - i].row;
+    if (!err && *ret_n > top->limit)
+        *ret_n = (size_t)top->limit;
+    hx_vec_free(&best.taken);
+    return err;
+}
+
 static hx_error *find_rows(hx_blocks *blocks, const struct hx_block_index *index,
                            const struct hx_top *top, uint64_t **ret, size_t *ret_n)
 {
@@ -507,6 +536,10 @@ static hx_error *find_rows(hx_blocks *blocks, const struct hx_block_index *index
     hx_error *err = NULL;
     hx_candidates found = {0};
     bool by_row = top->derived == HX_ADDRESS, near = !by_row && most <= BEST_MAX;
+    if (!by_row && !near && within.limit)
+        HX_TRY(hx_top_count(blocks, index, top, &rows));
+    if (!by_row && !near && within.offset < rows && rows - within.offset <= BEST_MAX)
+        return find_last_rows(blocks, index, &within, rows - within.offset, ret, ret_n);
     if (by_row) {
         err = take_by_row(blocks, index, &within, &found);
     } else if (within.limit && near) {

@@ -22,6 +22,7 @@ struct hx_top {
     size_t ranks;           /* values that have one */
     bool largest;           /* the largest values first */
     bool zero_last;         /* smallest first, but 0 after all others */
+    bool backwards;         /* top.c's own */
     uint64_t offset, limit; /* which of the rows, in order */
 };
 

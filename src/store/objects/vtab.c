@@ -185,7 +185,8 @@ struct cursor {
     uint64_t *top_values[HX_TABLE_COLUMNS]; /* of these rows, as decoded; NULL: not asked for yet */
 
     const struct hx_block_index *index, *objects;
-    uint64_t row, end;                               /* rows of this snapshot yet to come */
+    uint64_t row, end; /* rows of this snapshot yet to come */
+    uint64_t left;     /* so many of them match; UINT64_MAX: nobody knows */
     struct hx_condition seeker[HX_TABLE_CONDITIONS]; /* the conditions in this snapshot */
     int seeker_column[HX_TABLE_CONDITIONS];
     size_t seekers;
@@ -209,6 +210,7 @@ static void release_cursor(struct cursor *cursor)
 /* Gives back what belongs to a snapshot. */
 static void leave_snapshot(struct cursor *cursor)
 {
+    hx_blocks_end_aside(instance_of(cursor)->blocks);
     release_cursor(cursor);
     hx_blocks_index_done(instance_of(cursor)->blocks, cursor->index);
     hx_blocks_index_done(instance_of(cursor)->blocks, cursor->objects);
@@ -274,27 +276,43 @@ static hx_error *decoded_column(struct cursor *cursor, int column, const struct 
     return NULL;
 }
 
-/* Can a row of the current one's block pass the conditions? */
-static bool may_hold(const struct cursor *cursor)
+/* Can a row of a block pass the conditions? */
+static bool may_hold(const struct cursor *cursor, size_t block)
 {
     bool may = true;
     for (size_t c = 0; c < cursor->seekers && may; c++)
         may = cursor->seeker[c].low != cursor->seeker[c].high ||
-              hx_blocks_may_hold(cursor->index, cursor->row / HX_BLOCK_ROWS,
-                                 cursor->seeker[c].derived, cursor->seeker[c].low);
+              hx_blocks_may_hold(cursor->index, block, cursor->seeker[c].derived,
+                                 cursor->seeker[c].low);
     return may;
+}
+
+/* Nothing was found in a block: the next but one is decoded while the next is looked at. */
+static void look_ahead(struct cursor *cursor)
+{
+    hx_blocks *blocks = instance_of(cursor)->blocks;
+    size_t block = cursor->row / HX_BLOCK_ROWS + 1;
+    struct hx_wanted wanted[HX_TABLE_CONDITIONS];
+    hx_blocks_end_aside(blocks);
+    if (block * (uint64_t)HX_BLOCK_ROWS >= cursor->end || !may_hold(cursor, block))
+        return;
+    for (size_t c = 0; c < cursor->seekers; c++)
+        wanted[c] = (struct hx_wanted){cursor->seeker[c].derived, cursor->seeker[c].column};
+    hx_blocks_begin_aside(blocks, cursor->index, block, wanted, cursor->seekers);
 }
 
 /* Moves on to the next row, at or after this one, that passes the conditions. */
 static hx_error *seek_matching_row(struct cursor *cursor)
 {
-    while (cursor->row < cursor->end && cursor->seekers) {
+    for (size_t looked = 0; cursor->row < cursor->end && cursor->seekers;) {
         const struct hx_decoded *column[HX_TABLE_CONDITIONS];
         HX_TRY(hx_blocks_interrupted(instance_of(cursor)->blocks));
-        if (!may_hold(cursor)) {
+        if (!may_hold(cursor, cursor->row / HX_BLOCK_ROWS)) {
             cursor->row = (cursor->row / HX_BLOCK_ROWS + 1) * (uint64_t)HX_BLOCK_ROWS;
             continue;
         }
+        if (looked++ % 2)
+            look_ahead(cursor);
         for (size_t c = 0; c < cursor->seekers; c++)
             HX_TRY(decoded_column(cursor, cursor->seeker_column[c], &column[c]));
         uint64_t stop = (cursor->block + 1) * (uint64_t)HX_BLOCK_ROWS;
@@ -450,6 +468,53 @@ static hx_error *begin_conditions(struct cursor *cursor, bool all)
     return NULL;
 }
 
+/* The only edge to an object comes from its dominator, if it counts: then no other is looked at. */
+static hx_error *look_at_dominator(struct cursor *cursor, uint64_t target)
+{
+    hx_blocks *blocks = instance_of(cursor)->blocks;
+    const struct hx_block_index *edges = cursor->index;
+    const uint16_t at = (uint16_t)(target % HX_BLOCK_ROWS);
+    uint64_t dominator, first, end;
+    HX_TRY(hx_blocks_pick(blocks, cursor->objects, target / HX_BLOCK_ROWS, HX_DOMINATOR, 0, &at, 1,
+                          &dominator));
+    if (!dominator--)
+        return NULL;
+    HX_TRY(hx_blocks_lower_bound(blocks, edges, dominator, &first));
+    HX_TRY(hx_blocks_lower_bound(blocks, edges, dominator + 1, &end));
+    for (uint64_t row = first, n; row < end; row += n) {
+        const struct hx_decoded *column;
+        size_t from = (size_t)(row % HX_BLOCK_ROWS);
+        n = HX_BLOCK_ROWS - from < end - row ? HX_BLOCK_ROWS - from : end - row;
+        HX_TRY(hx_blocks_column(blocks, edges, row / HX_BLOCK_ROWS, HX_TARGET_OBJ, 0, &column));
+        size_t found = hx_scan_next(column, target, target, from, from + (size_t)n);
+        hx_blocks_release(blocks, column);
+        if (found < from + n) {
+            cursor->row = row + (found - from);
+            cursor->end = cursor->row + 1;
+            return NULL;
+        }
+    }
+    return NULL;
+}
+
+/* Of the edges to an object it is known how many there are: behind the last one nothing is looked
+ * at. */
+static hx_error *limit_to_target(struct cursor *cursor)
+{
+    const struct hx_condition *seeker = &cursor->seeker[0];
+    const uint64_t target = seeker->low;
+    const uint16_t at = (uint16_t)(target % HX_BLOCK_ROWS);
+    if (cursor->index->family != HX_FAMILY_EDGE || cursor->seekers != 1 || cursor->row ||
+        cursor->end != cursor->index->rows || seeker->derived != HX_TARGET_OBJ ||
+        target != seeker->high || target >= cursor->objects->rows)
+        return NULL;
+    HX_TRY(hx_blocks_pick(instance_of(cursor)->blocks, cursor->objects, target / HX_BLOCK_ROWS,
+                          HX_PLAIN, HX_COL_IN, &at, 1, &cursor->left));
+    if (!cursor->left)
+        cursor->row = cursor->end;
+    return cursor->left == 1 ? look_at_dominator(cursor, target) : NULL;
+}
+
 /* --- snapshots --------------------------------------------------------------------- */
 
 /* Finds the interval of rows in the snapshot cursor->at; it may be empty. */
@@ -473,7 +538,11 @@ static hx_error *begin_snapshot(struct cursor *cursor, unsigned plan)
         cursor->end = cursor->row_high + 1;
     bool top = plan & HX_PLAN_TOP;
     HX_TRY(begin_conditions(cursor, top));
-    return top ? NULL : seek_matching_row(cursor);
+    cursor->left = UINT64_MAX;
+    if (top)
+        return NULL;
+    HX_TRY(limit_to_target(cursor));
+    return seek_matching_row(cursor);
 }
 
 /* Goes on to the next snapshot with a row as long as there is none here. */
@@ -765,7 +834,7 @@ static int cursor_next(sqlite3_vtab_cursor *base)
         go_top(cursor, cursor->top_at + 1);
         return SQLITE_OK;
     }
-    cursor->row++;
+    cursor->row = --cursor->left ? cursor->row + 1 : cursor->end;
     hx_error *err = cursor->seekers ? seek_matching_row(cursor) : NULL;
     if (!err && cursor->row >= cursor->end)
         err = settle_vtab_cursor(cursor);

@@ -138,9 +138,13 @@ TEXT(set_facts) =
         " END"
 
 TEXT(holder_sets) =
-    "WITH g AS MATERIALIZED (SELECT set_id, sum(bytes) AS bytes, count(*) AS objects"
-        " FROM objects"
-        " WHERE snapshot = $snapshot AND holder = $text"
+    "WITH j(sums) AS MATERIALIZED (SELECT hx_sums(5, $snapshot, printf('holder = %Q', $text))),"
+    " g AS MATERIALIZED (SELECT json_extract(value, char(36) || '[1]') AS set_id,"
+        " json_extract(value, char(36) || '[2]') AS bytes, json_extract(value, char(36) || '[3]') AS objects"
+        " FROM j, json_each(sums)"
+        " UNION ALL SELECT set_id, sum(bytes), count(*)"
+        " FROM j CROSS JOIN objects"
+        " WHERE sums IS NULL AND snapshot = $snapshot AND holder = $text"
         " GROUP BY set_id)"
     " SELECT $snapshot AS snapshot, g.set_id AS set_id, " HOLDER_SET_COLUMNS
         " " HOLDER_OTHERS " AS others, g.bytes AS bytes, g.objects AS objects,"

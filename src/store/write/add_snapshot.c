@@ -383,6 +383,9 @@ static hx_error *write_objects(struct hx_writer *w)
             err = hx_writer_ends_put(w, first, family.column[i].id, family.ends[i]);
         hx_ends_destroy(family.ends[i]);
     }
+    for (size_t i = OBJECT_COLUMNS; i < COUNT(object_columns) && !err; i++)
+        if (!known[i - OBJECT_COLUMNS])
+            err = hx_writer_ends_alike(w, first, object_columns[i].id);
     return err;
 }
 

@@ -59,3 +59,14 @@ hx_error *hx_writer_ends_put(struct hx_writer *w, int64_t block, enum hx_column_
     HX_TRY(hx_ends_list(ends, w->value));
     return hx_writer_put(w, block, (enum hx_column_id)(HX_COL_ENDS + column), HX_ENDS_VALUES);
 }
+
+hx_error *hx_writer_ends_alike(struct hx_writer *w, int64_t block, enum hx_column_id column)
+{
+    const uint64_t objects = w->graph->n;
+    bool nulls;
+    if (objects < HX_ENDS_LEAST || hx_ends_of(HX_PLAIN, (int)column, &nulls) < 0)
+        return NULL;
+    for (uint64_t i = 0; i < HX_ENDS_VALUES; i++)
+        w->value[i] = i % HX_ENDS + (i / HX_ENDS % 2 ? objects - HX_ENDS : 0);
+    return hx_writer_put(w, block, (enum hx_column_id)(HX_COL_ENDS + column), HX_ENDS_VALUES);
+}

@@ -85,6 +85,8 @@ hx_error *hx_writer_put(struct hx_writer *w, int64_t block, enum hx_column_id co
  * none are stored. Then the values (hx_ends_take()); then the rows of its column, in the first
  * block of objects. */
 hx_error *hx_writer_ends_begin(const struct hx_writer *w, enum hx_column_id column, hx_ends **ret);
+/* The same of a column that is absent, in which all rows are alike. */
+hx_error *hx_writer_ends_alike(struct hx_writer *w, int64_t block, enum hx_column_id column);
 hx_error *hx_writer_ends_put(struct hx_writer *w, int64_t block, enum hx_column_id column,
                              hx_ends *ends);
 

@@ -522,7 +522,7 @@ static char *current_key(int64_t snapshot)
 static void choose_window(struct fetch *fetch, const struct hx_pane *pane, bool visible)
 {
     int64_t height = pane->height > 0 ? pane->height : 24, top = pane->top;
-    if (visible && is_scattered(&fetch->load)) {
+    if (visible && (is_scattered(&fetch->load) || fetch->load.source.scattered)) {
         if (pane->total && top > pane->total - height)
             top = pane->total - height;
         fetch->limit = height;

@@ -25,6 +25,7 @@ static void object_source(const struct hx_pane *pane, int64_t snapshot, struct h
 {
     const struct hx_query_args args = {
         .snapshot = snapshot, .address = pane->address, .limit = FRAMES_READ};
+    ret->scattered = true;
     hx_query_put(HX_QUERY_object, &args, &ret->sql);
     hx_query_put(HX_QUERY_object_facts, &args, &ret->facts);
 }

@@ -22,6 +22,7 @@ static void root_source(const struct hx_pane *pane, int64_t snapshot, struct hx_
 {
     const struct hx_query_args args = {
         .snapshot = snapshot, .id = pane->id, .other = pane->from == snapshot ? 0 : pane->from};
+    ret->scattered = true;
     hx_query_put(HX_QUERY_root, &args, &ret->sql);
     hx_query_put(HX_QUERY_root_facts, &args, &ret->facts);
 }
