@@ -320,7 +320,8 @@ static hx_error *put_piece(void *sink, size_t i, const void *blob, size_t bytes)
         HX_TRY(put_block(w, family->id, &span, &keys, &family->block));
         w->rows_done += span.to - span.from;
     }
-    hx_progress_at(w->progress, "storing", w->rows_done, w->rows_total);
+    hx_progress_at(w->progress, w->adding ? "storing" : "storing roots", w->rows_done,
+                   w->rows_total);
     if (hx_progress_cancelled(w->progress))
         return hx_error_cancelled(w->what);
     return hx_alike_put(w, family->block, column, blob, bytes);
