@@ -3,6 +3,7 @@
 
 #include "cli/explore.h"
 
+#include "attach/vitals.h"
 #include "base/cleanup.h"
 #include "cli/commands.h"
 #include "cli/summary.h"
@@ -45,6 +46,46 @@ static void tell_recording(void *context, struct hx_ui_recording *ret)
         .events = status.figures.events, .lost = status.figures.lost, .ended = status.ended};
 }
 
+enum { COMMAND_SHOWN = 400 }; /* bytes */
+
+static void put_command(pid_t pid, struct hx_text *ret)
+{
+    char path[32], line[COMMAND_SHOWN];
+    snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
+    HX_FILE FILE *file = fopen(path, "re");
+    size_t n = file ? fread(line, 1, sizeof line, file) : 0;
+    while (n && !line[n - 1])
+        n--;
+    for (size_t i = 0; i < n; i++)
+        line[i] = line[i] ? line[i] : ' ';
+    hx_text_puts(ret, "command\t");
+    hx_text_escape(ret, line, n, false);
+    hx_text_putc(ret, '\n');
+}
+
+static void tell_live(void *context, struct hx_text *ret)
+{
+    const struct hx_session *session = context;
+    char rss[HX_HUMAN], anon[HX_HUMAN], size[HX_HUMAN], uptime[HX_HUMAN];
+    struct hx_vitals vitals;
+    put_command(session->pid, ret);
+    const unsigned wanted = 1u << HX_VITAL_RSS | 1u << HX_VITAL_ANON | 1u << HX_VITAL_SIZE |
+                            1u << HX_VITAL_THREADS | 1u << HX_VITAL_UPTIME;
+    hx_error *error = hx_vitals_read(session->pid, wanted, &vitals);
+    if (!error && vitals.has[HX_VITAL_THREADS] && vitals.has[HX_VITAL_UPTIME])
+        hx_text_putf(ret, "running\t%s, %.0f thread%s\n",
+                     hx_human_ns((uint64_t)(vitals.value[HX_VITAL_UPTIME] * 1e9), uptime),
+                     vitals.value[HX_VITAL_THREADS],
+                     vitals.value[HX_VITAL_THREADS] == 1 ? "" : "s");
+    if (!error && vitals.has[HX_VITAL_RSS] && vitals.has[HX_VITAL_ANON] &&
+        vitals.has[HX_VITAL_SIZE])
+        hx_text_putf(ret, "memory\t%s resident, %s of it anonymous, %s mapped\n",
+                     hx_human_bytes((uint64_t)vitals.value[HX_VITAL_RSS], rss),
+                     hx_human_bytes((uint64_t)vitals.value[HX_VITAL_ANON], anon),
+                     hx_human_bytes((uint64_t)vitals.value[HX_VITAL_SIZE], size));
+    hx_error_free(error);
+}
+
 /* Where the terminal is gone nobody may read it: the next explorer says it again. */
 static hx_error *keep_unsaved_snapshots(hx_store *store, pid_t pid, int64_t n, hx_error *error)
 {
@@ -81,6 +122,7 @@ static hx_error *run_explorer(const struct hx_args *args, hx_store *store,
         .drop = session ? drop_taken : NULL,
         .recording = session && session->recorder ? tell_recording : NULL,
         .read = session && session->attach ? read_live : NULL,
+        .facts = session && session->pid ? tell_live : NULL,
         .context = session,
         .every_ns = args->every_ns,
         .precious = precious,

@@ -455,6 +455,7 @@ void hx_ui_revise(struct hx_ui *ui)
         (struct hx_job){.what = parts == HX_ANALYSE_BINS        ? "working out bins"
                                 : parts == HX_ANALYSE_RETAINERS ? "working out retainer sets"
                                                                 : "analysis",
+                        .unasked = revision->later,
                         .lane = HX_LANE_WORK,
                         .began_ns = revision->began_ns,
                         .run = revising_run,

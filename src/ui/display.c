@@ -1,5 +1,6 @@
 /* display.c - draws a pane: header, screens, title, columns, rows, last line. */
 #include "base/pin.h"
+#include "store/stages.h"
 #include "ui/app.h"
 #include "ui/command/prompt.h"
 #include "ui/data/difference.h"
@@ -653,6 +654,40 @@ const struct hx_column *hx_pane_column_at(const struct hx_pane *pane, int x)
     return NULL;
 }
 
+/* Rows of names and values. */
+static void draw_facts(const struct hx_ui *ui, const struct layout *layout, int from,
+                       struct hx_text *facts)
+{
+    enum { NAME = 12 };
+    char *rest = facts->s;
+    for (char *line; rest && from < layout->height && (line = strsep(&rest, "\n")); from++) {
+        char *name = strsep(&line, "\t");
+        hx_put(&ui->term, layout->first + from, 2, NAME, name, false, HX_STYLE_DIM);
+        if (line)
+            hx_put(&ui->term, layout->first + from, 2 + NAME, layout->columns - 2 - NAME, line,
+                   false, HX_STYLE_NORMAL);
+    }
+}
+
+/* What is known while the first snapshot is taken. */
+static void draw_first(const struct hx_ui *ui, const struct layout *layout)
+{
+    struct hx_text facts = {0};
+    struct hx_course_look look;
+    char number[HX_HUMAN];
+    ui->options->facts(ui->options->context, &facts);
+    bool known = hx_jobs_seen(ui->jobs, &look);
+    const uint64_t *seen = look.seen;
+    if (known && seen[HX_SIZE_BYTES])
+        hx_text_putf(&facts, "copied\t%s\n", hx_human_bytes(seen[HX_SIZE_BYTES], number));
+    if (known && seen[HX_SIZE_OBJECTS])
+        hx_text_putf(&facts, "objects\t%s\n", hx_human_count(seen[HX_SIZE_OBJECTS], number));
+    if (known && seen[HX_SIZE_EDGES])
+        hx_text_putf(&facts, "references\t%s\n", hx_human_count(seen[HX_SIZE_EDGES], number));
+    draw_facts(ui, layout, 2, &facts);
+    hx_text_free(&facts);
+}
+
 static void draw_rows(const struct hx_ui *ui, const struct hx_pane *pane,
                       const struct layout *layout)
 {
@@ -665,6 +700,8 @@ static void draw_rows(const struct hx_ui *ui, const struct hx_pane *pane,
         instead_of_rows(ui, pane, &text);
         draw_wrapped(ui, layout, hx_text_str(&text),
                      pane->problem ? HX_STYLE_BAD : HX_STYLE_NORMAL);
+        if (!ui->snapshot && ui->snapping && ui->options->facts && !pane->problem)
+            draw_first(ui, layout);
         hx_text_free(&text);
         return;
     }

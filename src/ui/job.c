@@ -345,25 +345,32 @@ void hx_jobs_supersede(hx_jobs *jobs,
     pthread_mutex_unlock(&jobs->lock);
 }
 
-bool hx_jobs_cancel(hx_jobs *jobs)
+/* With the lock held. */
+static bool cancel_those(hx_jobs *jobs, bool unasked)
 {
     bool any = false;
     uint64_t now = hx_now_ns();
-    pthread_mutex_lock(&jobs->lock);
     for (int i = 0; i < HX_LANES; i++) {
         struct lane *lane = &jobs->lane[i];
         struct hx_job *running = announced(lane, now);
-        if (running) {
+        if (running && running->unasked == unasked) {
             running->by_user = any = true;
             cancel_running(lane);
         }
         for (struct hx_job *job = lane->queue; job; job = job->next) {
-            if (!job->quiet) {
+            if (!job->quiet && job->unasked == unasked) {
                 atomic_store(&job->cancel, true);
                 job->by_user = any = true;
             }
         }
     }
+    return any;
+}
+
+bool hx_jobs_cancel(hx_jobs *jobs)
+{
+    pthread_mutex_lock(&jobs->lock);
+    bool any = cancel_those(jobs, false) || cancel_those(jobs, true);
     pthread_mutex_unlock(&jobs->lock);
     return any;
 }
@@ -452,13 +459,13 @@ bool hx_jobs_status(hx_jobs *jobs, int columns, bool utf8, struct hx_text *ret)
     bool any = false;
     uint64_t now = hx_now_ns();
     pthread_mutex_lock(&jobs->lock);
-    for (int i = HX_LANES - 1; i >= 0 && !any; i--) {
-        struct lane *lane = &jobs->lane[i];
+    for (int k = 2 * HX_LANES - 1; k >= 0 && !any; k--) { /* what nobody asked for comes last */
+        struct lane *lane = &jobs->lane[k % HX_LANES];
         struct hx_course_look look;
         const struct hx_job *job = announced(lane, now);
         if (!lane->running && lane->queue && lane->queue->began_ns)
             job = lane->queue; /* goes on in a moment, from where the lane stands */
-        if (!job)
+        if (!job || job->unasked != (k < HX_LANES))
             continue;
         any = true;
         hx_text_puts(ret, job->what);

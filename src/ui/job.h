@@ -22,6 +22,7 @@ enum hx_lane { HX_LANE_READ, HX_LANE_WORK, HX_LANES };
 struct hx_job {
     const char *what; /* for the status line: "snapshot", "search" */
     bool quiet;       /* as a rule short: announced and cancelled only once it takes long */
+    bool unasked;     /* nobody asked for it: cancelled, and announced, where nothing else is */
     /* What it changes at its end, other than the rows of the list it is for: keys that wait for
      * that, or for more, wait for the job. HX_WAITS_NOW: nothing. */
     enum hx_waits leads;
@@ -75,7 +76,8 @@ bool hx_jobs_leading(hx_jobs *jobs, enum hx_waits waits);
 void hx_jobs_supersede(hx_jobs *jobs,
                        hx_error *(*run)(struct hx_job *, hx_store *, const struct hx_progress *));
 
-/* Cancels all jobs that somebody may be waiting for; false when there were none. */
+/* Cancels all jobs that somebody may be waiting for, else those that nobody asked for; false when
+ * there were none. */
 bool hx_jobs_cancel(hx_jobs *jobs);
 
 /* A line on the job under way, for a screen so wide; false when there is none to speak of. */

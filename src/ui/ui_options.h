@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/progress.h"
+#include "base/text.h"
 #include "store/store.h"
 
 /* What a recorder of the live target does at the moment. */
@@ -31,6 +32,9 @@ struct hx_ui_options {
     /* Copies up to n bytes of the live target as they are now; *ret_n: so many, from the first on.
      * Quick; called on a thread of its own, also while take() runs. NULL: no live target. */
     hx_error *(*read)(void *context, uint64_t address, size_t n, uint8_t *ret, size_t *ret_n);
+    /* Appends what is known of the live target before there is a snapshot: lines, each a name, a
+     * tab and a value, escaped for a terminal. Quick; NULL: nothing is. */
+    void (*facts)(void *context, struct hx_text *ret);
     void *context;
     const char *news;  /* said at the beginning; NULL: nothing */
     uint64_t every_ns; /* 0: only on request */

@@ -4,9 +4,12 @@
 #include "ui/command/palette.h"
 #include "ui/command/request.h"
 #include "ui/data/call_label.h"
+#include "ui/job.h"
 #include "ui/list/column_kind.h"
 #include "ui/list/list_column.h"
 #include "ui/screen.h"
+
+#include <unistd.h>
 
 /* Each key means one thing, and every name can be typed and shown. */
 static void test_requests(void **state)
@@ -281,14 +284,89 @@ static void test_random_calls(void **state)
     }
 }
 
+/* --- jobs --- */
+
+/* Until it is cancelled. */
+static hx_error *last(struct hx_job *job, hx_store *store, const struct hx_progress *progress)
+{
+    (void)store;
+    while (!hx_progress_cancelled(progress))
+        usleep(1000);
+    return hx_error_cancelled(job->what);
+}
+
+static void forget(struct hx_job *job)
+{
+    free(job);
+}
+
+static void start_lasting(hx_jobs *jobs, enum hx_lane lane, bool unasked)
+{
+    struct hx_job *job = calloc(1, sizeof *job);
+    assert_non_null(job);
+    *job =
+        (struct hx_job){.what = unasked ? "analysis" : "search", .lane = lane, .unasked = unasked};
+    job->run = last;
+    job->destroy = forget;
+    hx_jobs_start(jobs, job);
+}
+
+static void assert_status(hx_jobs *jobs, const char *what)
+{
+    for (int tries = 0;; tries++) {
+        struct hx_text line = {0};
+        bool is_there = hx_jobs_status(jobs, 80, false, &line);
+        bool is_it =
+            is_there && strncmp(line.s, what, strlen(what)) == 0 && !strstr(line.s, "cancelling");
+        hx_text_free(&line);
+        if (is_it)
+            return;
+        assert_true(tries < 20000);
+        usleep(1000);
+    }
+}
+
+/* What nobody asked for is named and cancelled where there is nothing else. */
+static void test_cancelling(void **state)
+{
+    (void)state;
+    hx_store *store = NULL;
+    hx_jobs *jobs = NULL;
+    assert_null(hx_store_temporary(&store));
+    hx_store *read = NULL;
+    assert_null(hx_store_temporary(&read));
+    assert_null(hx_jobs_create(read, store, &jobs));
+    start_lasting(jobs, HX_LANE_WORK, true);
+    assert_status(jobs, "analysis");
+    start_lasting(jobs, HX_LANE_READ, false);
+    assert_status(jobs, "search");
+    assert_true(hx_jobs_cancel(jobs));
+    assert_status(jobs, "analysis");
+    assert_true(hx_jobs_cancel(jobs));
+    for (int tries = 0; hx_jobs_busy(jobs, HX_LANE_WORK) && tries < 20000; tries++) {
+        struct hx_job *job = hx_jobs_ended(jobs);
+        if (job) {
+            assert_true(job->by_user);
+            hx_error_free(job->error);
+            job->destroy(job);
+        }
+        usleep(1000);
+    }
+    assert_false(hx_jobs_cancel(jobs));
+    hx_jobs_destroy(jobs);
+    assert_null(hx_store_close(read));
+    assert_null(hx_store_close(store));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_requests), cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_palette),  cmocka_unit_test(test_names),
-        cmocka_unit_test(test_screens),  cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_numbers),  cmocka_unit_test(test_hostile_text),
-        cmocka_unit_test(test_calls),    cmocka_unit_test(test_random_calls),
+        cmocka_unit_test(test_requests),   cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_palette),    cmocka_unit_test(test_names),
+        cmocka_unit_test(test_screens),    cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_numbers),    cmocka_unit_test(test_hostile_text),
+        cmocka_unit_test(test_calls),      cmocka_unit_test(test_random_calls),
+        cmocka_unit_test(test_cancelling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
