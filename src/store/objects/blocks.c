@@ -263,9 +263,9 @@ void hx_blocks_unref(hx_blocks *blocks)
 {
     if (!blocks || --blocks->refs)
         return;
-    free_aside(blocks->aside);
     hx_blocks_rest(blocks);
     forget_snapshot_blocks(blocks, EVERYTHING);
+    free_aside(blocks->aside);
     hx_vec_free(&blocks->index);
     hx_vec_free(&blocks->named);
     hx_codec_destroy(blocks->codec);
