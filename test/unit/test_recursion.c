@@ -122,6 +122,9 @@ static void make_older(const char *path)
                      "CREATE VIEW retainer_members AS SELECT 1;"
                      "DROP VIEW biography;"
                      "DROP TABLE hx_biography; DROP TABLE hx_module;"
+                     "UPDATE hx_column SET data = (SELECT p.data FROM hx_pack AS p"
+                     " WHERE p.pack = hx_column.data) WHERE typeof(data) = 'integer';"
+                     "DROP TABLE hx_pack; DROP TABLE hx_alike;"
                      "PRAGMA user_version = 4",
                      NULL, NULL, &message) != SQLITE_OK)
         fail_msg("%s", message);
