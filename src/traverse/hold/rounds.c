@@ -21,8 +21,8 @@
 
 #define SEVERAL     UINT32_MAX
 #define CHUNK       2048  /* objects of a level that a worker claims at once, */
-#define CHUNK_LEAST 64   /* and in a level of few */
-#define BROAD       256  /* a level of so many objects is worth several workers */
+#define CHUNK_LEAST 64    /* and in a level of few */
+#define BROAD       256   /* a level of so many objects is worth several workers */
 #define HEAD_EDGES  64    /* a block of more is no head of a list */
 #define LOOK        16384 /* objects of narrow levels between two looks whether to stop */
 #define BLOCK       65536 /* objects that a worker looks through at once */
