@@ -340,14 +340,15 @@ static void damaged(void **state)
 
 struct ending {
     atomic_bool cancel;
-    size_t calls, at;
+    atomic_size_t calls; /* by any thread */
+    size_t at;
 };
 
 static void count_calls(void *context, const char *stage, uint64_t done, uint64_t total)
 {
     (void)stage, (void)done, (void)total;
     struct ending *ending = context;
-    if (ending->calls++ == ending->at)
+    if (atomic_fetch_add(&ending->calls, 1) == ending->at)
         atomic_store(&ending->cancel, true);
 }
 
