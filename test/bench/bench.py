@@ -29,6 +29,12 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import live  # noqa: E402
 
 
+def resident(pid):
+    """Bytes of a process in memory."""
+    with open(f"/proc/{pid}/status") as status:
+        return 1024 * int(re.search(r"VmRSS:\s+(\d+)", status.read())[1])
+
+
 class Forest(live.Target):
     """The target, with its own view of how long it stood still."""
 
@@ -38,8 +44,7 @@ class Forest(live.Target):
         said = self.wait_line("objects").split()
         self.objects, self.lost = int(said[1]), int(said[5])
         self.wait_line("ready")
-        with open(f"/proc/{self.pid}/status") as status:
-            self.rss = 1024 * int(re.search(r"VmRSS:\s+(\d+)", status.read())[1])
+        self.rss = resident(self.pid)
 
     def gap(self):
         """Longest gap in seconds since the last call."""
@@ -253,13 +258,22 @@ def main():
             print(f"gcore: stands still {dump[0]:.3f} s (all in all {dump[1]:.3f} s); "
                   f"heapx {min(out['gap_1'], out['gap_2']):.3f} s, "
                   f"{min(out['gap_1'], out['gap_2']) / dump[0]:.2f} of it")
-    if args.json:
-        with open(args.json, "w") as file:
+    save(args.json, out)
+
+
+def save(path, out):
+    """The figures as JSON, where somebody asked for them."""
+    if path:
+        with open(path, "w") as file:
             json.dump(out, file, indent=1)
 
 
-if __name__ == "__main__":
+def run(main_):
     try:
-        main()
+        main_()
     except (live.Skip, live.Failure) as why:
         sys.exit(f"bench: {why}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -9,10 +9,7 @@ with malloc, a C++ server that keeps all in maps (maps.cc), sqlite3 with its tab
 `committed` (--analyse later) and `all` take turns; each figure is the best of its rounds.
 """
 import argparse
-import json
 import os
-import re
-import sys
 
 import bench
 from bench import live
@@ -47,8 +44,7 @@ class Program(live.Target):
         self.process.stdin.write(text.encode())
         self.process.stdin.flush()
         self.wait_line("ready")
-        with open(f"/proc/{self.pid}/status") as status:
-            self.rss = 1024 * int(re.search(r"VmRSS:\s+(\d+)", status.read())[1])
+        self.rss = bench.resident(self.pid)
 
     def gap(self):
         """It does not see its own stops."""
@@ -125,13 +121,8 @@ def main():
         with live.scratch() as folder, HEAPS[name]() as target:
             out[name] = measure(target, args.rounds, folder)
         write(name, out[name])
-    if args.json:
-        with open(args.json, "w") as file:
-            json.dump(out, file, indent=1)
+    bench.save(args.json, out)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (live.Skip, live.Failure) as why:
-        sys.exit(f"bench: {why}")
+    bench.run(main)
