@@ -77,7 +77,7 @@ struct hx_blocks {
 };
 
 /* Columns of one block as they are stored, copied for another thread. */
-enum { WANTED = 4, STASHED = 4 * WANTED };
+enum { STASHED = 4 * HX_WANTED_MAX };
 struct stash {
     struct stashed {
         int64_t id; /* as in hx_column */
@@ -96,7 +96,7 @@ struct aside {
     struct stash stash;
     const struct hx_block_index *index;
     size_t block;
-    struct hx_wanted wanted[WANTED];
+    struct hx_wanted wanted[HX_WANTED_MAX];
     size_t n;
     bool begun;
 };
@@ -1081,7 +1081,7 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
 /* --- decoding aside ------------------------------------------------------------------ */
 
 /* The stored columns that one of objects is made of; 0: not only of those. */
-static size_t stored_columns(const struct hx_wanted *wanted, int ret[STASHED / WANTED])
+static size_t stored_columns(const struct hx_wanted *wanted, int ret[STASHED / HX_WANTED_MAX])
 {
     switch (wanted->derived) {
     case HX_PLAIN:
@@ -1204,9 +1204,9 @@ void hx_blocks_begin_aside(hx_blocks *blocks, const struct hx_block_index *index
     aside->index = index;
     aside->block = block;
     for (size_t i = 0; i < n && !err; i++) {
-        int columns[STASHED / WANTED];
+        int columns[STASHED / HX_WANTED_MAX];
         size_t stored = stored_columns(&wanted[i], columns);
-        if (!stored || aside->stash.n + stored > STASHED - 3 || aside->n == WANTED ||
+        if (!stored || aside->stash.n + stored > STASHED - 3 || aside->n == HX_WANTED_MAX ||
             find_cached_block(blocks, where->id, what_is(wanted[i].derived, wanted[i].column)))
             continue;
         for (size_t c = 0; c < stored && !err; c++)

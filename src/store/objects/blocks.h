@@ -139,6 +139,7 @@ void hx_blocks_release(hx_blocks *blocks, const struct hx_decoded *column);
  * other and decodes the one before meanwhile; between the two calls only hx_blocks_column(),
  * _pick() and _release() are for anybody. Where it makes no sense nothing is begun, and what is
  * wrong with a column hx_blocks_column() tells. */
+enum { HX_WANTED_MAX = 4 }; /* columns; more are not decoded aside */
 struct hx_wanted {
     enum hx_derived derived;
     int column;

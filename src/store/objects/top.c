@@ -107,14 +107,13 @@ static hx_error *read_column(hx_blocks *blocks, const struct hx_block_index *ind
 static void begin_aside(hx_blocks *blocks, const struct hx_block_index *index,
                         const struct hx_top *top, size_t block, bool column)
 {
-    enum { WANTED = 4 };
-    struct hx_wanted wanted[WANTED];
+    struct hx_wanted wanted[HX_WANTED_MAX];
     size_t n = 0;
     if (block * (uint64_t)HX_BLOCK_ROWS >= top->end)
         return;
-    for (size_t c = 0; c < top->conditions && n < WANTED; c++)
+    for (size_t c = 0; c < top->conditions && n < HX_WANTED_MAX; c++)
         wanted[n++] = (struct hx_wanted){top->condition[c].derived, top->condition[c].column};
-    if (column && n < WANTED)
+    if (column && n < HX_WANTED_MAX)
         wanted[n++] = (struct hx_wanted){top->derived, top->column};
     hx_blocks_begin_aside(blocks, index, block, wanted, n);
 }

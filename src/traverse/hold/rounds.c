@@ -123,7 +123,6 @@ struct spread {
     unsigned later;
     struct hx_team *team; /* for levels */
     struct found found[HX_THREADS_MAX];
-    size_t chunk;
     atomic_size_t claimed;
 };
 
@@ -217,10 +216,16 @@ static void spread_objects(struct spread *spread, struct found *found, size_t fr
     }
 }
 
+static size_t chunk_of(const struct spread *spread)
+{
+    size_t chunk = spread->n_level / (spread->threads * 4);
+    return chunk < CHUNK_LEAST ? CHUNK_LEAST : chunk > CHUNK ? CHUNK : chunk;
+}
+
 static void spread_worker(void *context, unsigned i)
 {
     struct spread *spread = context;
-    const size_t chunk = spread->chunk;
+    const size_t chunk = chunk_of(spread);
     size_t from;
     while ((from = atomic_fetch_add(&spread->claimed, chunk)) < spread->n_level &&
            !hx_progress_cancelled(spread->progress)) {
@@ -353,10 +358,6 @@ static hx_error *spread_level(struct spread *spread)
     unsigned workers = spread->n_level < BROAD ? 1 : spread->threads;
     uint64_t before = spread->reached / LOOK;
     atomic_store(&spread->claimed, 0);
-    spread->chunk = spread->n_level / (workers * 4);
-    spread->chunk = spread->chunk < CHUNK_LEAST ? CHUNK_LEAST
-                    : spread->chunk > CHUNK     ? CHUNK
-                                                : spread->chunk;
     if (workers > 1)
         hx_team_run(spread->team, spread_worker, spread);
     else
