@@ -20,6 +20,18 @@ const char *hx_state_name(enum hx_state state)
     return (size_t)state < HX_STATES ? names[state] : "?";
 }
 
+const char *hx_confidence_name(enum hx_confidence confidence)
+{
+    static const char *const names[] = {"certain", "likely", "guess"};
+    return (size_t)confidence < 3 ? names[confidence] : "?";
+}
+
+const char *hx_type_source_name(enum hx_type_source source)
+{
+    static const char *const names[HX_TYPE_SOURCES] = {"", "vtable", "pointer", "site"};
+    return (size_t)source < HX_TYPE_SOURCES ? names[source] : "?";
+}
+
 hx_obj hx_graph_find(const struct hx_graph *graph, uint64_t addr)
 {
     size_t low = HX_LOWER_BOUND(graph->n, i, graph->addr[i] <= addr);
@@ -228,6 +240,7 @@ void hx_graph_deinit(struct hx_graph *graph)
     hx_big_free(&graph->size_mem);
     hx_big_free(&graph->state_mem);
     hx_big_free(&graph->type_mem);
+    hx_big_free(&graph->typed_mem);
     hx_big_free(&graph->site_mem);
     hx_big_free(&graph->requested_mem);
     hx_big_free(&graph->shape_mem);

@@ -80,6 +80,26 @@ typedef uint8_t hx_evidence;
 #define HX_EVIDENCE_KIND(evidence) ((enum hx_edge_kind)((evidence) >> 6))
 #define HX_NO_SHAPE                UINT16_MAX
 
+/* How much an object's type is to be believed, and what said so. */
+enum hx_confidence { HX_CONFIDENCE_CERTAIN, HX_CONFIDENCE_LIKELY, HX_CONFIDENCE_GUESS };
+enum hx_type_source {
+    HX_TYPED_NOT,
+    HX_TYPED_VTABLE,  /* its vtable */
+    HX_TYPED_POINTER, /* typed pointers to it */
+    HX_TYPED_SITE,    /* others that were allocated there */
+    HX_TYPE_SOURCES
+};
+const char *hx_confidence_name(enum hx_confidence confidence); /* "certain", "likely", "guess" */
+const char *hx_type_source_name(enum hx_type_source source);   /* "vtable", "pointer", "site" */
+
+/* In a byte: 0 where there is no type. */
+typedef uint8_t hx_typed;
+#define HX_TYPED(confidence, source) ((hx_typed)((source) | (confidence) << 3))
+#define HX_TYPED_SOURCE(typed)       ((enum hx_type_source)((typed)&7))
+#define HX_TYPED_CONFIDENCE(typed)   ((enum hx_confidence)((typed) >> 3 & 3))
+#define HX_TYPED_REPEATS             32 /* an array of its type's elements */
+#define HX_TYPED_CONFLICT            64 /* something else said otherwise */
+
 /* Invariants:
  *   addr[i] + size[i] <= addr[i + 1]
  *   fwd[0] == 0, fwd[i] <= fwd[i + 1], fwd[n] == n_edges   (fwd NULL before the scan)
@@ -93,6 +113,7 @@ struct hx_graph {
     uint64_t *size;      /* n: usable bytes */
     uint8_t *state;      /* n: enum hx_state, NULL before hx_reach() */
     uint32_t *type;      /* n: index in snapshot.types, HX_NO_TYPE; NULL: nobody looked for types */
+    hx_typed *typed;     /* n: what says so; NULL: by vtables alone */
     uint32_t *site;      /* n: index in snapshot.sites, HX_NO_SITE; NULL: nothing was recorded */
     uint64_t *requested; /* n: bytes asked for, HX_NO_REQUEST; NULL: nothing was recorded */
     uint16_t *shape; /* n: index in snapshot.shapes, HX_NO_SHAPE; NULL: nobody looked for shapes */
@@ -103,8 +124,8 @@ struct hx_graph {
     hx_evidence *evidence; /* n_edges; NULL: no word was judged */
     hx_eidx *rev;          /* n + 1 */
     hx_obj *rev_source;
-    struct hx_big addr_mem, size_mem, state_mem, type_mem, site_mem, requested_mem, shape_mem,
-        round_mem, fwd_mem, edge_mem, evidence_mem, rev_mem, rev_source_mem;
+    struct hx_big addr_mem, size_mem, state_mem, type_mem, typed_mem, site_mem, requested_mem,
+        shape_mem, round_mem, fwd_mem, edge_mem, evidence_mem, rev_mem, rev_source_mem;
 };
 
 /* The kind of an edge where `follows` (bit for each enum hx_edge_kind) says what is followed: with

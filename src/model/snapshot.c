@@ -4,6 +4,8 @@
 #include "base/lower_bound.h"
 #include "model/function_name.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,11 +21,6 @@ const char *hx_part_name(enum hx_account_part part)
     static const char *const names[HX_PARTS] = {"live",   "free",      "overhead", "files",
                                                 "stacks", "anonymous", "shared",   "other"};
     return (size_t)part < HX_PARTS ? names[part] : "?";
-}
-
-const char *hx_confidence_name(enum hx_confidence confidence)
-{
-    return confidence == HX_CONFIDENCE_CERTAIN ? "certain" : "likely";
 }
 
 hx_error *hx_snapshot_create(struct hx_snapshot **ret)
@@ -64,6 +61,9 @@ void hx_snapshot_destroy(struct hx_snapshot *snapshot)
         free(snapshot->types.v[i].symbol);
     }
     hx_vec_free(&snapshot->types);
+    for (size_t i = 0; i < snapshot->layouts.n; i++)
+        hx_layout_deinit(&snapshot->layouts.v[i]);
+    hx_vec_free(&snapshot->layouts);
     for (size_t i = 0; i < snapshot->shapes.n; i++)
         free(snapshot->shapes.v[i].label);
     hx_vec_free(&snapshot->shapes);
@@ -93,6 +93,71 @@ void hx_snapshot_destroy(struct hx_snapshot *snapshot)
         free(snapshot->losses.v[i].what);
     hx_vec_free(&snapshot->losses);
     free(snapshot);
+}
+
+const char *hx_type_sources(const struct hx_type *type, char buf[HX_SOURCES])
+{
+    int n = 0;
+    for (int i = HX_TYPED_NOT + 1; i < HX_TYPE_SOURCES; i++)
+        if (type->sources >> i & 1)
+            n += snprintf(buf + n, HX_SOURCES - (size_t)n, "%s%s", n ? "+" : "",
+                          hx_type_source_name((enum hx_type_source)i));
+    return n ? buf : NULL;
+}
+
+void hx_layout_deinit(struct hx_layout *layout)
+{
+    for (size_t i = 0; i < layout->fields.n; i++)
+        free(layout->fields.v[i].name);
+    hx_vec_free(&layout->fields);
+}
+
+/* The name of the field at an offset of a layout; *ret_index: which element. NULL: it has none. */
+static const char *find_field(const struct hx_layout *layout, uint64_t offset, uint64_t *ret_index)
+{
+    *ret_index = layout->repeats && layout->size ? offset / layout->size : 0;
+    if (layout->repeats && layout->size)
+        offset %= layout->size;
+    size_t i = HX_LOWER_BOUND(layout->fields.n, k, layout->fields.v[k].offset < offset);
+    return i < layout->fields.n && layout->fields.v[i].offset == offset ? layout->fields.v[i].name
+                                                                        : NULL;
+}
+
+static bool put_field(const struct hx_snapshot *snapshot, uint32_t layout, uint64_t offset,
+                      struct hx_text *text)
+{
+    uint64_t index;
+    if (!layout || layout > snapshot->layouts.n)
+        return false;
+    const char *name = find_field(&snapshot->layouts.v[layout - 1], offset, &index);
+    if (!name)
+        return false;
+    if (snapshot->layouts.v[layout - 1].repeats)
+        hx_text_putf(text, "[%" PRIu64 "]%s", index, *name && *name != '[' ? "." : "");
+    hx_text_puts(text, name);
+    return true;
+}
+
+bool hx_snapshot_put_field(const struct hx_snapshot *snapshot, hx_obj object, uint64_t offset,
+                           struct hx_text *text)
+{
+    const struct hx_graph *graph = &snapshot->graph;
+    if (!graph->type || graph->type[object] >= snapshot->types.n)
+        return false;
+    const uint32_t number = snapshot->types.v[graph->type[object]].layout;
+    /* Of an object of that class somewhere in a larger block nothing is known. */
+    if (number && number <= snapshot->layouts.n &&
+        snapshot->layouts.v[number - 1].size > graph->size[object])
+        return false;
+    return put_field(snapshot, number, offset, text);
+}
+
+bool hx_snapshot_put_root_field(const struct hx_snapshot *snapshot, uint32_t root, uint64_t address,
+                                struct hx_text *text)
+{
+    const struct hx_root *of = &snapshot->roots.v[root];
+    const uint64_t at = of->address + of->layout_at;
+    return address >= at && put_field(snapshot, of->layout, address - at, text);
 }
 
 void hx_root_deinit(struct hx_root *root)

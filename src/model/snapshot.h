@@ -44,6 +44,8 @@ struct hx_root {
     bool cluster;            /* nameless: hx_scan() splits it at gaps without pointers, see there */
     uint64_t bias;           /* cluster: module load bias, so that a part is named module+offset */
     uint64_t direct_objects; /* distinct objects that its edges point to */
+    uint32_t layout;         /* index in layouts + 1; 0: not known */
+    uint64_t layout_at;      /* where the typed variable begins in it, in bytes */
 };
 
 void hx_root_deinit(struct hx_root *root);
@@ -80,20 +82,31 @@ struct hx_named {
                       of kind HX_ROOT_NAMED; those stand behind all others */
 };
 
-/* How far a type is to be believed. */
-enum hx_confidence {
-    HX_CONFIDENCE_CERTAIN, /* each such object begins with a vtable pointer of this class, or is
-                              what new[] makes of it ("T[]") */
-    HX_CONFIDENCE_LIKELY,  /* for some of them something weaker says so */
-};
-const char *hx_confidence_name(enum hx_confidence confidence); /* "certain", "likely" */
-
 /* Invariant: no two types of a snapshot have the same name. */
 struct hx_type {
-    char *name; /* as a programmer writes it, not escaped; owned */
-    enum hx_confidence confidence;
-    char *symbol; /* of its type information ("_ZTI4Node"); NULL: none, or several; owned */
+    char *name;                    /* as a programmer writes it, not escaped; owned */
+    enum hx_confidence confidence; /* the least that one of its objects has */
+    uint8_t sources; /* bit for each enum hx_type_source of its objects; 0: not known */
+    char *symbol;    /* of its type information ("_ZTI4Node"); NULL: none, or several; owned */
+    uint32_t layout; /* index in layouts + 1; 0: not known */
 };
+
+/* What said so of a type's objects, joined by '+': "vtable+pointer"; NULL: not known. Returns buf.
+ */
+#define HX_SOURCES 64
+const char *hx_type_sources(const struct hx_type *type, char buf[HX_SOURCES]);
+
+/* The fields of a type that words which point to objects lie in. */
+struct hx_field {
+    uint64_t offset; /* in bytes, less than the layout's size where it repeats */
+    char *name;      /* a path: "next", "slots[2].key"; owned */
+};
+struct hx_layout {
+    uint64_t size;                  /* of one element */
+    bool repeats;                   /* an array of so large elements */
+    HX_VEC(struct hx_field) fields; /* by offset */
+};
+void hx_layout_deinit(struct hx_layout *layout);
 
 /* Blocks of one size class whose words look alike. Invariant: no two of a snapshot have the same
  * label. */
@@ -174,6 +187,7 @@ struct hx_snapshot {
     bool free_unknown; /* free_bytes and overhead_bytes were not measured */
     struct hx_graph graph;
     HX_VEC(struct hx_type) types;
+    HX_VEC(struct hx_layout) layouts;
     HX_VEC(struct hx_shape) shapes;
     HX_VEC(struct hx_site) sites;
     struct hx_recording *recording;  /* NULL: none, or not loaded; owned */
@@ -218,6 +232,13 @@ const char *hx_snapshot_name_of(const struct hx_snapshot *snapshot, hx_obj objec
 void hx_snapshot_put_name(const struct hx_snapshot *snapshot, hx_obj object, struct hx_text *text);
 /* Appends " from put" alone. */
 void hx_snapshot_put_maker(const struct hx_snapshot *snapshot, hx_obj object, struct hx_text *text);
+
+/* Appends the field that the word at an offset of an object is, by its type: "next", "[3].key"; the
+ * same of the word at an address of a root (of a register: 0). False: it is not known. */
+bool hx_snapshot_put_field(const struct hx_snapshot *snapshot, hx_obj object, uint64_t offset,
+                           struct hx_text *text);
+bool hx_snapshot_put_root_field(const struct hx_snapshot *snapshot, uint32_t root, uint64_t address,
+                                struct hx_text *text);
 
 /* Appends a sentence to notes (printf); "partial" also clears `complete`. */
 void hx_snapshot_note(struct hx_snapshot *snapshot, bool partial, const char *format, ...)

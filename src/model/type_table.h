@@ -29,9 +29,9 @@
 #include <stdint.h>
 
 enum hx_type_kind {
-    HX_TYPE_OPAQUE,  /* void, functions, what is only declared */
-    HX_TYPE_INT,     /* integers, characters, bool */
-    HX_TYPE_FLOAT,   /* and complex */
+    HX_TYPE_OPAQUE, /* void, functions, what is only declared */
+    HX_TYPE_INT,    /* integers, characters, bool */
+    HX_TYPE_FLOAT,  /* and complex */
     HX_TYPE_ENUM,
     HX_TYPE_POINTER, /* and reference; target OPAQUE: void *, to a function, ... */
     HX_TYPE_ARRAY,   /* of several dimensions: of arrays */
@@ -46,13 +46,13 @@ enum hx_type_kind {
 enum {
     HX_TYPE_POLYMORPHIC = 1, /* it, or a base at offset 0, has a pointer to a vtable there */
     HX_TYPE_DECLARED = 2,    /* OPAQUE with a name: only declared; merging looks for its like */
-    HX_TYPE_CHAR = 4,        /* INT of one byte that is a character (char, unsigned char, char8_t) */
-    HX_TYPE_CXX = 8,         /* from a unit in C++: its name is unique in the program (ODR) */
+    HX_TYPE_CHAR = 4, /* INT of one byte that is a character (char, unsigned char, char8_t) */
+    HX_TYPE_CXX = 8,  /* from a unit in C++: its name is unique in the program (ODR) */
 };
 
 struct hx_type_entry {
-    uint32_t name;   /* offset in strings: full name, "ns::Node<int>", "struct" left out; "": none */
-    uint8_t kind;    /* enum hx_type_kind */
+    uint32_t name; /* offset in strings: full name, "ns::Node<int>", "struct" left out; "": none */
+    uint8_t kind;  /* enum hx_type_kind */
     uint8_t flags;
     uint16_t depth;  /* of containment by value: 0 when it contains nothing */
     uint64_t size;   /* sizeof; 0: unknown or empty */
@@ -60,14 +60,14 @@ struct hx_type_entry {
     uint32_t first;  /* records and unions: first field */
     uint32_t n;      /* and how many */
     uint32_t pad;
-    uint64_t count;  /* array: elements; 0: flexible or unknown */
+    uint64_t count; /* array: elements; 0: flexible or unknown */
 };
 
 enum {
-    HX_FIELD_BASE = 1,     /* a base class; its name is that of the class */
-    HX_FIELD_VIRTUAL = 2,  /* a virtual base: offset is not known, 0; not walked */
-    HX_FIELD_BITS = 4,     /* a bit-field: never a pointer */
-    HX_FIELD_VPTR = 8,     /* the compiler's pointer to a vtable */
+    HX_FIELD_BASE = 1,    /* a base class; its name is that of the class */
+    HX_FIELD_VIRTUAL = 2, /* a virtual base: offset is not known, 0; not walked */
+    HX_FIELD_BITS = 4,    /* a bit-field: never a pointer */
+    HX_FIELD_VPTR = 8,    /* the compiler's pointer to a vtable */
 };
 
 struct hx_type_field {
@@ -80,8 +80,9 @@ struct hx_type_field {
 
 /* A global variable, a static one of a class or function, or a thread-local one. */
 struct hx_type_variable {
-    uint64_t vaddr;   /* p_vaddr; tls: offset in the module's TLS block */
-    uint32_t name;    /* full: "ns::cache", of a function's static "f()::last" as the linker names it */
+    uint64_t vaddr; /* p_vaddr; tls: offset in the module's TLS block */
+    uint32_t
+        name; /* full: "ns::cache", of a function's static "f()::last" as the linker names it */
     uint32_t type;
     uint32_t tls;     /* 0 or 1 */
     uint32_t linkage; /* linker's name, offset in strings; "": none */
@@ -122,7 +123,7 @@ enum hx_word_kind {
     HX_WORD_UNKNOWN, /* a union, an 8-byte integer, an array of char, behind an opaque end */
     HX_WORD_POINTER, /* `target` is what it points to; 0 (OPAQUE): void * and its like */
     HX_WORD_VPTR,
-    HX_WORD_NONE,    /* no pointer can stand there: small integers, floats, enums, padding */
+    HX_WORD_NONE, /* no pointer can stand there: small integers, floats, enums, padding */
 };
 struct hx_word_type {
     enum hx_word_kind kind;
@@ -130,8 +131,8 @@ struct hx_word_type {
 };
 
 /* The aligned word at `offset` of an object of a type, in which the type may repeat (an array of
- * them; `repeat` false: what lies behind its size is UNKNOWN when its last field is a flexible array
- * that no type explains, else NONE). */
+ * them; `repeat` false: what lies behind its size is UNKNOWN when its last field is a flexible
+ * array that no type explains, else NONE). */
 struct hx_word_type hx_type_word(const struct hx_type_table *table, uint32_t type, uint64_t offset,
                                  bool repeat);
 

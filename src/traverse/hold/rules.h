@@ -30,7 +30,9 @@ enum hx_rank { HX_RANK_FIRM = 0, HX_RANK_SPARSE = 1, HX_RANK_STRAY = 2 };
     X(13, link, HX_RANK_FIRM, "a link that is answered")                                           \
     X(14, chain, HX_RANK_FIRM, "a link to the next one alike")                                     \
     X(15, count, HX_RANK_STRAY, "behind the count of its block")                                   \
-    X(16, piece, HX_RANK_FIRM, "to a piece of a block, as those alike")
+    X(16, piece, HX_RANK_FIRM, "to a piece of a block, as those alike")                            \
+    X(17, pointer, HX_RANK_FIRM, "a pointer by its type")                                          \
+    X(18, scalar, HX_RANK_STRAY, "in a field that is no pointer by its type")
 
 enum hx_rule {
     HX_RULE_NONE = 0,

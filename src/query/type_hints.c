@@ -1,0 +1,226 @@
+/* type_hints.c - lines about fields whose types do not say what they lead to. */
+#include "query/type_hints.h"
+
+#include "base/cleanup.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- names --------------------------------------------------------------------- */
+
+static bool is_name_char(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+void hx_type_hint_plain(struct hx_text *text, const char *name, size_t n)
+{
+    char last = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (name[i] != ' ' && name[i] != '\t') {
+            hx_text_putc(text, last = name[i]);
+            continue;
+        }
+        size_t next = i + 1;
+        while (next < n && (name[next] == ' ' || name[next] == '\t'))
+            next++;
+        if (next < n && is_name_char(last) && is_name_char(name[next]))
+            hx_text_putc(text, last = ' ');
+        i = next - 1;
+    }
+}
+
+/* Skips to the end of a template argument. */
+static const char *argument_end(const char *at)
+{
+    for (unsigned depth = 0; *at; at++) {
+        if (*at == '<' || *at == '(' || *at == '[')
+            depth++;
+        else if (depth && (*at == '>' || *at == ')' || *at == ']'))
+            depth--;
+        else if (!depth && (*at == ',' || *at == '>'))
+            break;
+    }
+    return at;
+}
+
+const char *hx_type_argument(const char *name, unsigned n, size_t *ret_n)
+{
+    const char *at = strchr(name, '<');
+    while (at && *at && n--) {
+        const char *begin = at + 1;
+        at = argument_end(begin);
+        if (!n) {
+            *ret_n = (size_t)(at - begin);
+            return *at ? begin : NULL;
+        }
+        if (*at != ',')
+            break;
+    }
+    return NULL;
+}
+
+bool hx_type_hint_target(const struct hx_type_hint *hint, const char *plain, struct hx_text *text)
+{
+    for (const char *at = hint->target; *at; at++) {
+        size_t n;
+        if (*at != '$') {
+            hx_text_putc(text, *at);
+            continue;
+        }
+        const char *argument = hx_type_argument(plain, (unsigned)(*++at - '0'), &n);
+        if (!argument)
+            return false;
+        hx_text_putn(text, argument, n);
+    }
+    return !text->failed;
+}
+
+/* --- lines --------------------------------------------------------------------- */
+
+/* A line that is being read. */
+struct hint_line {
+    const char *what, *begin, *end;
+    unsigned number;
+};
+
+static hx_error *bad_hint(const struct hint_line *line, const char *at, const char *why)
+{
+    return hx_error_new(HX_E_USAGE, line->what, "[PROGRAM:] TYPE.FIELD[, FIELD...] -> TARGET",
+                        "line %u, column %zu: %s", line->number, (size_t)(at - line->begin) + 1,
+                        why);
+}
+
+static void trim(const char **begin, const char **end)
+{
+    while (*begin < *end && isspace((unsigned char)**begin))
+        ++*begin;
+    while (*begin < *end && isspace((unsigned char)(*end)[-1]))
+        --*end;
+}
+
+static bool is_path(const char *at, const char *end)
+{
+    bool name = false;
+    for (; at < end; at++) {
+        if (!is_name_char(*at) && (*at != '.' || !name))
+            return false;
+        name = *at != '.';
+    }
+    return name;
+}
+
+static hx_error *add_hint(const struct hint_line *line, const char *program, const char *type,
+                          const char *type_end, const char *field, const char *field_end,
+                          const char *target, hx_type_hints *hints)
+{
+    struct hx_type_hint hint = {0};
+    HX_CLEANUP(hx_text_free) struct hx_text plain = {0};
+    HX_NEED(hx_vec_reserve(hints, hints->n + 1));
+    trim(&field, &field_end);
+    if (!is_path(field, field_end))
+        return bad_hint(line, field, "a field is a name, or several with dots between them");
+    hx_type_hint_plain(&plain, type, (size_t)(type_end - type));
+    HX_NEED(!plain.failed);
+    size_t at;
+    hx_error *err = hx_glob_create(hx_text_str(&plain), plain.n, &at, &hint.type);
+    if (err)
+        return hx_error_free(err), bad_hint(line, type + at, "this is no pattern of a type");
+    hx_text_clear(&plain);
+    hx_type_hint_plain(&plain, target, (size_t)(line->end - target));
+    hint.program = program ? strdup(program) : NULL;
+    hint.field = strndup(field, (size_t)(field_end - field));
+    hint.target = strdup(hx_text_str(&plain));
+    hints->v[hints->n++] = hint;
+    HX_NEED(hint.field && hint.target && !plain.failed && (hint.program || !program));
+    return NULL;
+}
+
+/* The dot behind the name of a type: not within <> or (), and not of "::". */
+static const char *find_dot(const char *at, const char *end)
+{
+    int depth = 0;
+    for (; at < end; at++) {
+        depth += (*at == '<' || *at == '(') - (*at == '>' || *at == ')');
+        if (!depth && *at == '.')
+            return at;
+    }
+    return NULL;
+}
+
+static hx_error *check_target(const struct hint_line *line, const char *target)
+{
+    if (target == line->end)
+        return bad_hint(line, target, "a type is missing behind ->");
+    for (const char *at = target; at < line->end; at++)
+        if (*at == '$' && (at + 1 == line->end || at[1] < '1' || at[1] > '9'))
+            return bad_hint(line, at, "behind $ stands the number of a template argument, 1 to 9");
+    return NULL;
+}
+
+static hx_error *parse_line(struct hint_line *line, hx_type_hints *hints)
+{
+    const char *type = line->begin, *arrow = NULL;
+    HX_FREE char *program = NULL;
+    const char *comment = memchr(type, '#', (size_t)(line->end - type));
+    line->end = comment ? comment : line->end;
+    trim(&type, &line->end);
+    if (type == line->end)
+        return NULL;
+    for (const char *at = type; at + 1 < line->end && !arrow; at++)
+        arrow = at[0] == '-' && at[1] == '>' ? at : NULL;
+    if (!arrow)
+        return bad_hint(line, line->end, "-> is missing");
+    const char *colon = memchr(type, ':', (size_t)(arrow - type));
+    if (colon && colon[1] != ':') {
+        HX_NEED(program = strndup(type, (size_t)(colon - type)));
+        type = colon + 1;
+    }
+    const char *target = arrow + 2, *end = arrow, *dot = find_dot(type, arrow), *none = line->end;
+    trim(&target, &none);
+    HX_TRY(check_target(line, target));
+    trim(&type, &end);
+    if (!dot || dot == type)
+        return bad_hint(line, type, "a type and one of its fields belong here: TYPE.FIELD");
+    for (const char *field = dot + 1, *next; field <= end; field = next + 1) {
+        next = memchr(field, ',', (size_t)(end - field));
+        next = next ? next : end;
+        HX_TRY(add_hint(line, program, type, dot, field, next, target, hints));
+    }
+    return NULL;
+}
+
+hx_error *hx_type_hints_parse(const char *what, const char *text, size_t n, hx_type_hints *hints)
+{
+    struct hint_line line = {.what = what};
+    for (size_t at = 0; at < n;) {
+        const char *newline = memchr(text + at, '\n', n - at);
+        line.begin = text + at;
+        line.end = newline ? newline : text + n;
+        line.number++;
+        at = (size_t)(line.end - text) + 1;
+        HX_TRY(parse_line(&line, hints));
+    }
+    return NULL;
+}
+
+static const char builtin[] =
+#include "query/builtin_types.inc"
+    ;
+
+hx_error *hx_type_hints_builtin(hx_type_hints *hints)
+{
+    return hx_type_hints_parse("types.d", builtin, sizeof builtin - 1, hints);
+}
+
+void hx_type_hints_free(hx_type_hints *hints)
+{
+    for (size_t i = 0; i < hints->n; i++) {
+        free(hints->v[i].program);
+        free(hints->v[i].field);
+        free(hints->v[i].target);
+        hx_glob_destroy(hints->v[i].type);
+    }
+    hx_vec_free(hints);
+}

@@ -1,0 +1,188 @@
+/* typed_words.c - what types say of the words of edges: their ranks, and the fields they lie in. */
+#include "traverse/typing/typing_private.h"
+
+#include "base/cleanup.h"
+#include "base/text.h"
+#include "traverse/hold/rules.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The type that an object is as a whole, in the table; 0: none, or nothing of the table. */
+static uint32_t type_as_whole(const hx_typing *typing, const struct hx_graph *graph, hx_obj object)
+{
+    const hx_typed typed = graph->typed[object];
+    if (HX_TYPED_SOURCE(typed) == HX_TYPED_NOT)
+        return 0;
+    const uint32_t number = typing->number.v[graph->type[object]];
+    if (number >= typing->source.table->n_types)
+        return 0;
+    uint64_t requested = graph->requested ? graph->requested[object] : HX_NO_REQUEST;
+    return HX_TYPED_SOURCE(typed) == HX_TYPED_VTABLE &&
+                   hx_typing_fit(typing->source.table, number, graph->size[object], requested) !=
+                       HX_FIT_ONE
+               ? 0
+               : number;
+}
+
+/* --- ranks ----------------------------------------------------------------------- */
+
+/* What counts of blocks alike say of a pointer, its type knows better; what is not in use of a
+ * container's memory, it does not know. */
+static bool is_outdone(enum hx_rule rule, bool repeats)
+{
+    return rule == HX_RULE_bytes || rule == HX_RULE_field || rule == HX_RULE_unanswered ||
+           rule == HX_RULE_few || (rule == HX_RULE_slack && !repeats);
+}
+
+static void judge_words(struct hx_graph *graph, hx_obj object, const struct hx_word_map *map)
+{
+    const bool repeats = graph->typed[object] & HX_TYPED_REPEATS;
+    for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
+        const hx_evidence evidence = graph->evidence[e];
+        const uint32_t word = hx_map_word(map, hx_edge_offset(graph->edge[e]), repeats);
+        enum hx_rule rule = HX_RULE_NONE;
+        if (word == HX_WORD_SCALAR)
+            rule = HX_RULE_scalar;
+        else if (word != HX_WORD_OPEN && is_outdone(HX_EVIDENCE_RULE(evidence), repeats))
+            rule = HX_RULE_pointer;
+        if (rule != HX_RULE_NONE)
+            graph->evidence[e] = HX_EVIDENCE(rule, HX_EVIDENCE_KIND(evidence));
+    }
+}
+
+hx_error *hx_typing_judge(hx_typing *typing, struct hx_snapshot *snapshot)
+{
+    struct hx_graph *graph = &snapshot->graph;
+    for (hx_obj i = 0; graph->typed && graph->evidence && i < graph->n; i++) {
+        const struct hx_word_map *map;
+        if (HX_TYPED_CONFIDENCE(graph->typed[i]) == HX_CONFIDENCE_GUESS ||
+            graph->fwd[i] == graph->fwd[(size_t)i + 1])
+            continue;
+        const uint32_t type = type_as_whole(typing, graph, i);
+        if (!type)
+            continue;
+        HX_TRY(hx_word_map_of(&typing->maps, type, &map));
+        if (map->n)
+            judge_words(graph, i, map);
+    }
+    return NULL;
+}
+
+/* --- fields ---------------------------------------------------------------------- */
+
+struct layouts {
+    hx_typing *typing;
+    struct hx_snapshot *snapshot;
+    struct hx_pairs of;     /* type and repeats to layouts */
+    struct hx_pairs fields; /* layout and word to 0 */
+    HX_VEC(uint32_t) type;  /* of each layout */
+};
+
+static hx_error *layout_of(struct layouts *layouts, uint32_t type, bool repeats, uint32_t *ret)
+{
+    struct hx_snapshot *snapshot = layouts->snapshot;
+    uint32_t *number;
+    HX_NEED(hx_vec_reserve(&snapshot->layouts, snapshot->layouts.n + 1));
+    HX_TRY(hx_pairs_at(&layouts->of, hx_pair_key(type, repeats), &number));
+    if (*number == HX_NO_PAIR) {
+        *number = (uint32_t)snapshot->layouts.n;
+        snapshot->layouts.v[snapshot->layouts.n++] = (struct hx_layout){
+            .size = layouts->typing->source.table->type[type].size, .repeats = repeats};
+        HX_NEED(hx_vec_push(&layouts->type, type));
+    }
+    *ret = *number;
+    return NULL;
+}
+
+static hx_error *add_field(struct layouts *layouts, uint32_t number, uint64_t offset)
+{
+    struct hx_layout *layout = &layouts->snapshot->layouts.v[number];
+    HX_CLEANUP(hx_text_free) struct hx_text path = {0};
+    uint32_t *known;
+    if (layout->repeats && layout->size)
+        offset %= layout->size;
+    if (offset / 8 > UINT32_MAX)
+        return NULL;
+    HX_TRY(hx_pairs_at(&layouts->fields, hx_pair_key(number, (uint32_t)(offset / 8)), &known));
+    if (*known != HX_NO_PAIR)
+        return NULL;
+    *known = 0;
+    if (!hx_type_put_path(layouts->typing->source.table, layouts->type.v[number], offset, false,
+                          &path) ||
+        !path.n)
+        return path.failed ? hx_error_nomem() : NULL;
+    struct hx_field field = {.offset = offset, .name = strdup(hx_text_str(&path))};
+    if (!field.name || path.failed || !hx_vec_push(&layout->fields, field)) {
+        free(field.name);
+        return hx_error_nomem();
+    }
+    return NULL;
+}
+
+static hx_error *object_fields(struct layouts *layouts)
+{
+    struct hx_snapshot *snapshot = layouts->snapshot;
+    const struct hx_graph *graph = &snapshot->graph;
+    for (hx_obj i = 0; i < graph->n; i++) {
+        uint32_t type = graph->fwd[i] < graph->fwd[(size_t)i + 1]
+                            ? type_as_whole(layouts->typing, graph, i)
+                            : 0,
+                 layout;
+        if (!type)
+            continue;
+        HX_TRY(layout_of(layouts, type, graph->typed[i] & HX_TYPED_REPEATS, &layout));
+        snapshot->types.v[graph->type[i]].layout = layout + 1;
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++)
+            HX_TRY(add_field(layouts, layout, hx_edge_offset(graph->edge[e])));
+    }
+    return NULL;
+}
+
+static hx_error *root_fields(struct layouts *layouts)
+{
+    struct hx_snapshot *snapshot = layouts->snapshot;
+    const struct hx_type_table *table = layouts->typing->source.table;
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        struct hx_root *root = &snapshot->roots.v[edge->root];
+        const struct hx_typed_place *place =
+            root->kind == HX_ROOT_NAMED ? NULL
+                                        : hx_typing_place(&layouts->typing->source, snapshot, edge);
+        uint32_t layout;
+        if (!place || place->address < root->address)
+            continue;
+        const uint64_t at = place->address ? place->address - root->address : 0;
+        const uint32_t type = hx_typing_element(table, place->type);
+        HX_TRY(layout_of(layouts, type, type != place->type, &layout));
+        if (!root->layout) {
+            root->layout = layout + 1;
+            root->layout_at = at;
+        }
+        if (root->layout == layout + 1 && root->layout_at == at)
+            HX_TRY(add_field(layouts, layout, edge->address - place->address));
+    }
+    return NULL;
+}
+
+static int compare_fields(const void *a, const void *b)
+{
+    const struct hx_field *x = a, *y = b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+hx_error *hx_typing_layouts(hx_typing *typing, struct hx_snapshot *snapshot)
+{
+    struct layouts layouts = {.typing = typing, .snapshot = snapshot};
+    hx_error *err = snapshot->graph.typed ? object_fields(&layouts) : NULL;
+    if (!err)
+        err = root_fields(&layouts);
+    for (size_t i = 0; i < snapshot->layouts.n; i++)
+        if (snapshot->layouts.v[i].fields.n)
+            qsort(snapshot->layouts.v[i].fields.v, snapshot->layouts.v[i].fields.n,
+                  sizeof(struct hx_field), compare_fields);
+    hx_pairs_free(&layouts.of);
+    hx_pairs_free(&layouts.fields);
+    hx_vec_free(&layouts.type);
+    return err;
+}

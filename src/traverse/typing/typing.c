@@ -1,0 +1,636 @@
+/* typing.c - types go along pointers, depth first, each object through a stack once it has a type.
+ *
+ * What pointers say of an object is counted as in R. S. Boyer and J S. Moore, "MJRTY - A Fast
+ * Majority Vote Algorithm": the type that is held against all others wins, and an object whose type
+ * changes says so to those behind it. How often one may change has a bound.
+ */
+#include "traverse/typing/typing_private.h"
+
+#include "base/cleanup.h"
+#include "base/prefetch.h"
+#include "base/timing.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define STACK       ((size_t)1 << 16) /* objects; those that find no room are found again */
+#define AHEAD       8
+#define SLACK       16 /* what malloc rounds up, at most */
+#define LEAST       24 /* the smallest block */
+#define EDGES       64 /* of an object that are held against a type */
+#define CHANGES     3  /* of an object's type */
+#define SUPPORT_MAX 15
+#define CHECK       0xffff
+#define SITE_LEAST  8 /* typed objects of a site */
+
+/* graph.typed while objects are typed: */
+#define PENDING 128 /* on the stack, or one that found no room there */
+
+struct spread {
+    struct hx_typing *typing;
+    struct hx_snapshot *snapshot;
+    struct hx_graph *graph;
+    const struct hx_type_table *table;
+    uint8_t
+        *votes; /* of objects: low 4 bits for the type that it has, high 4 how often it changed */
+    struct hx_big votes_mem;
+    hx_obj *stack;
+    size_t n_stack;
+    bool overflow;
+};
+
+uint32_t hx_typing_element(const struct hx_type_table *table, uint32_t type)
+{
+    for (unsigned i = 0; i < HX_TYPE_DEPTH && type < table->n_types; i++) {
+        if (table->type[type].kind != HX_TYPE_ARRAY)
+            return type;
+        type = table->type[type].target;
+    }
+    return 0;
+}
+
+/* --- does it fit? ---------------------------------------------------------------- */
+
+static bool is_record(const struct hx_type_entry *type)
+{
+    return type->kind == HX_TYPE_RECORD || type->kind == HX_TYPE_UNION;
+}
+
+/* Ends a record in an array of unknown length, or of one element as was the custom before C99? */
+static bool is_flexible(const struct hx_type_table *table, const struct hx_type_entry *type)
+{
+    for (unsigned depth = 0; depth < HX_TYPE_DEPTH && type->kind == HX_TYPE_RECORD && type->n;
+         depth++) {
+        const struct hx_type_field *last = &table->field[type->first + type->n - 1];
+        const struct hx_type_entry *of = &table->type[last->type];
+        if (of->kind == HX_TYPE_ARRAY)
+            return of->count <= 1;
+        type = of;
+    }
+    return false;
+}
+
+/* May a block of `size` bytes, of which `requested` were asked for, be one or several of a type? */
+enum hx_fit hx_typing_fit(const struct hx_type_table *table, uint32_t number, uint64_t size,
+                          uint64_t requested)
+{
+    if (number >= table->n_types)
+        return HX_FIT_ONE; /* a name, of which nothing is known */
+    const struct hx_type_entry *type = &table->type[number];
+    const uint64_t least = requested != HX_NO_REQUEST ? requested
+                           : size <= LEAST            ? 1
+                                                      : size - SLACK + 1;
+    const uint64_t most = requested != HX_NO_REQUEST ? requested : size;
+    if (!type->size)
+        return is_flexible(table, type) ? HX_FIT_FLEXIBLE : HX_FIT_NOT;
+    if (type->size > most)
+        return HX_FIT_NOT;
+    if (type->size >= least)
+        return HX_FIT_ONE;
+    if (is_flexible(table, type))
+        return HX_FIT_FLEXIBLE;
+    return most / type->size * type->size >= least ? HX_FIT_SEVERAL : HX_FIT_NOT;
+}
+
+/* Do its edges lie where the type can have pointers? */
+static bool edges_agree(const struct spread *spread, hx_obj object, const struct hx_word_map *map,
+                        enum hx_fit fit)
+{
+    const struct hx_graph *graph = spread->graph;
+    hx_eidx from = graph->fwd[object], to = graph->fwd[(size_t)object + 1];
+    unsigned good = 0, bad = 0;
+    to = to - from > EDGES ? from + EDGES : to;
+    for (hx_eidx e = from; e < to; e++) {
+        uint32_t word = hx_map_word(map, hx_edge_offset(graph->edge[e]), fit == HX_FIT_SEVERAL);
+        if (word == HX_WORD_SCALAR)
+            bad++;
+        else if (word != HX_WORD_OPEN)
+            good++;
+    }
+    return fit == HX_FIT_SEVERAL ? bad * 8 <= good : bad <= good;
+}
+
+/* Does `outer` begin with `inner`: its first base or member, or that of this one, ...? */
+static bool begins_with(const struct hx_type_table *table, uint32_t outer, uint32_t inner)
+{
+    for (unsigned depth = 0; depth < HX_TYPE_DEPTH && outer < table->n_types; depth++) {
+        const struct hx_type_entry *type = &table->type[outer];
+        if (outer == inner)
+            return true;
+        if (type->kind == HX_TYPE_ARRAY)
+            outer = type->target;
+        else if (type->kind == HX_TYPE_RECORD && type->n && !table->field[type->first].offset &&
+                 !(table->field[type->first].flags & (HX_FIELD_VIRTUAL | HX_FIELD_BITS)))
+            outer = table->field[type->first].type;
+        else
+            return false;
+    }
+    return false;
+}
+
+/* --- votes ----------------------------------------------------------------------- */
+
+static void push_object(struct spread *spread, hx_obj object)
+{
+    if (spread->graph->typed[object] & PENDING)
+        return;
+    spread->graph->typed[object] |= PENDING;
+    if (spread->n_stack < STACK)
+        spread->stack[spread->n_stack++] = object;
+    else
+        spread->overflow = true;
+}
+
+static void give_type(struct spread *spread, hx_obj object, uint32_t type, enum hx_fit fit,
+                      const struct hx_word_map *map)
+{
+    hx_typed *typed = &spread->graph->typed[object];
+    spread->graph->type[object] = type;
+    *typed = (hx_typed)(HX_TYPED(HX_CONFIDENCE_LIKELY, HX_TYPED_POINTER) |
+                        (fit == HX_FIT_SEVERAL ? HX_TYPED_REPEATS : 0) |
+                        (*typed & (HX_TYPED_CONFLICT | PENDING)));
+    if (!map->scalars && map->n)
+        push_object(spread, object);
+}
+
+/* Something else was said of an object that has a type. */
+static void weigh_vote(struct spread *spread, hx_obj object, uint32_t type, enum hx_fit fit,
+                       const struct hx_word_map *map)
+{
+    const struct hx_graph *graph = spread->graph;
+    uint8_t *votes = &spread->votes[object];
+    const uint32_t has = graph->type[object];
+    /* `likely`: somewhere in the block is an object of that class; what is around it may be known.
+     */
+    const bool by_vtable = HX_TYPED_CONFIDENCE(graph->typed[object]) == HX_CONFIDENCE_CERTAIN;
+    if (begins_with(spread->table, has, type)) {
+        *votes = (uint8_t)(*votes + ((*votes & 15) < SUPPORT_MAX));
+    } else if (!by_vtable && begins_with(spread->table, type, has)) {
+        give_type(spread, object, type, fit, map);
+    } else {
+        graph->typed[object] |= HX_TYPED_CONFLICT;
+        if (*votes & 15)
+            --*votes;
+        else if (!by_vtable && *votes >> 4 < CHANGES) {
+            *votes = (uint8_t)(*votes + 16);
+            give_type(spread, object, type, fit, map);
+        }
+    }
+}
+
+/* A pointer from an object or root of type `from` says that this is a `type`. */
+static hx_error *vote_for(struct spread *spread, hx_obj object, uint32_t type, uint32_t from)
+{
+    struct hx_graph *graph = spread->graph;
+    const struct hx_word_map *map;
+    type = type < spread->table->n_types ? hx_typing_element(spread->table, type) : type;
+    const bool typed = HX_TYPED_SOURCE(graph->typed[object]) != HX_TYPED_NOT;
+    if (typed && graph->type[object] == type) {
+        if ((spread->votes[object] & 15) < SUPPORT_MAX)
+            spread->votes[object]++;
+        return NULL;
+    }
+    if (type < spread->table->n_types) {
+        const struct hx_type_entry *entry = &spread->table->type[type];
+        if (entry->kind != HX_TYPE_POINTER &&
+            (!is_record(entry) || !*hx_type_table_name(spread->table, type)))
+            return NULL;
+    }
+    uint64_t requested = graph->requested ? graph->requested[object] : HX_NO_REQUEST;
+    enum hx_fit fit = hx_typing_fit(spread->table, type, graph->size[object], requested);
+    if (fit == HX_FIT_NOT)
+        return NULL;
+    HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
+    /* Nodes lie in no arrays that a node of theirs points to. */
+    if ((fit == HX_FIT_SEVERAL && map->self && from == type) ||
+        !edges_agree(spread, object, map, fit))
+        return NULL;
+    if (typed)
+        weigh_vote(spread, object, type, fit, map);
+    else
+        give_type(spread, object, type, fit, map);
+    return NULL;
+}
+
+/* --- along the edges ------------------------------------------------------------- */
+
+/* A part of the stack that is far from its end is not read ahead: it is about to be buried. */
+HX_PREFETCHES void look_ahead(const struct spread *spread)
+{
+    if (spread->n_stack > AHEAD) {
+        const hx_obj later = spread->stack[spread->n_stack - AHEAD];
+        __builtin_prefetch(&spread->graph->fwd[later]);
+        __builtin_prefetch(&spread->graph->type[later]);
+    }
+}
+
+static hx_error *spread_object(struct spread *spread, hx_obj object)
+{
+    const struct hx_graph *graph = spread->graph;
+    const hx_typed typed = graph->typed[object];
+    const uint32_t type = graph->type[object];
+    const hx_eidx end = graph->fwd[(size_t)object + 1];
+    const struct hx_word_map *map;
+    if (type & HX_TYPE_BY_VTABLE)
+        return NULL;
+    HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
+    if (map->scalars)
+        return NULL;
+    for (hx_eidx e = graph->fwd[object]; e < end; e++) {
+        const hx_obj target = hx_edge_target(graph->edge[e]);
+        __builtin_prefetch(&graph->typed[target]);
+        __builtin_prefetch(&graph->type[target]);
+        __builtin_prefetch(&graph->size[target]);
+        __builtin_prefetch(&graph->fwd[target]);
+    }
+    const uint32_t n = map->n, *words = map->word; /* these stay where maps are moved */
+    for (hx_eidx e = graph->fwd[object]; e < end; e++) {
+        if (hx_edge_kind_of(graph->edge[e]) != HX_EDGE_START)
+            continue;
+        uint64_t at = hx_edge_offset(graph->edge[e]) / 8;
+        if (typed & HX_TYPED_REPEATS)
+            at %= n;
+        if (at < n && HX_WORD_TARGET(words[at]))
+            HX_TRY(vote_for(spread, hx_edge_target(graph->edge[e]), words[at], type));
+    }
+    return NULL;
+}
+
+static hx_error *spread_all(struct spread *spread, const struct hx_progress *progress)
+{
+    for (uint64_t n = 0;; n++) {
+        if (!spread->n_stack && spread->overflow) {
+            spread->overflow = false;
+            for (hx_obj i = 0; i < spread->graph->n; i++)
+                if (spread->graph->typed[i] & PENDING) {
+                    spread->graph->typed[i] &= (hx_typed)~PENDING;
+                    push_object(spread, i);
+                }
+        }
+        if (!spread->n_stack)
+            return NULL;
+        look_ahead(spread);
+        const hx_obj object = spread->stack[--spread->n_stack];
+        spread->graph->typed[object] &= (hx_typed)~PENDING;
+        HX_TRY(spread_object(spread, object));
+        if ((n & CHECK) == CHECK && hx_progress_cancelled(progress))
+            return hx_error_cancelled("types");
+    }
+}
+
+/* --- where it begins --------------------------------------------------------------- */
+
+const struct hx_typed_place *hx_typing_place(const struct hx_typing_source *source,
+                                             const struct hx_snapshot *snapshot,
+                                             const struct hx_root_edge *edge)
+{
+    const bool in_register = snapshot->roots.v[edge->root].kind == HX_ROOT_REGISTER;
+    size_t low = 0, high = source->n_places;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct hx_typed_place *place = &source->place[middle];
+        bool before = in_register ? !place->address && place->root < edge->root
+                                  : place->address + place->size <= edge->address;
+        if (before)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == source->n_places)
+        return NULL;
+    const struct hx_typed_place *place = &source->place[low];
+    if (in_register)
+        return !place->address && place->root == edge->root ? place : NULL;
+    return place->address && place->address <= edge->address ? place : NULL;
+}
+
+static hx_error *spread_roots(struct spread *spread, const struct hx_progress *progress)
+{
+    const struct hx_snapshot *snapshot = spread->snapshot;
+    const struct hx_typing_source *source = &spread->typing->source;
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        const struct hx_word_map *map;
+        if (edge->kind != HX_EDGE_START || snapshot->roots.v[edge->root].kind == HX_ROOT_NAMED)
+            continue;
+        const struct hx_typed_place *place = hx_typing_place(source, snapshot, edge);
+        if (!place)
+            continue;
+        uint32_t type = hx_typing_element(spread->table, place->type);
+        HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
+        uint32_t word = hx_map_word(map, edge->address - place->address, type != place->type);
+        if (HX_WORD_TARGET(word))
+            HX_TRY(vote_for(spread, edge->target, word, type));
+        if (spread->n_stack)
+            HX_TRY(spread_all(spread, progress));
+    }
+    return NULL;
+}
+
+/* Objects with a vtable: the type is the table's where it has one that fits. */
+static hx_error *spread_vtables(struct spread *spread)
+{
+    struct hx_snapshot *snapshot = spread->snapshot;
+    struct hx_graph *graph = spread->graph;
+    struct hx_typing *typing = spread->typing;
+    HX_NEED(hx_vec_reserve(&typing->number, snapshot->types.n + 1));
+    typing->number.n = snapshot->types.n;
+    for (size_t i = 0; i < snapshot->types.n; i++) {
+        HX_TRY(hx_word_maps_find(&typing->maps, snapshot->types.v[i].name, &typing->number.v[i]));
+        if (!typing->number.v[i])
+            typing->number.v[i] = HX_TYPE_BY_VTABLE | (uint32_t)i;
+    }
+    for (hx_obj i = 0; i < graph->n; i++) {
+        if (graph->type[i] >= snapshot->types.n)
+            continue;
+        const uint32_t by_vtable = HX_TYPE_BY_VTABLE | graph->type[i];
+        const uint32_t number = typing->number.v[graph->type[i]];
+        const enum hx_confidence confidence = snapshot->types.v[graph->type[i]].confidence;
+        /* `likely` is an object within the block, or at its start: only then it is as large. */
+        const bool whole =
+            !(number & HX_TYPE_BY_VTABLE) &&
+            hx_typing_fit(spread->table, number, graph->size[i],
+                          graph->requested ? graph->requested[i] : HX_NO_REQUEST) == HX_FIT_ONE;
+        graph->type[i] = whole ? number : by_vtable;
+        graph->typed[i] = HX_TYPED(confidence, HX_TYPED_VTABLE);
+        if (whole) {
+            spread->votes[i] = SUPPORT_MAX;
+            push_object(spread, i);
+        }
+    }
+    return NULL;
+}
+
+/* --- by site ----------------------------------------------------------------------- */
+
+struct site_vote {
+    uint32_t type, left;
+    bool repeats;
+    uint64_t typed, of_type;
+};
+
+static hx_error *type_by_site(struct spread *spread)
+{
+    struct hx_graph *graph = spread->graph;
+    const size_t n = spread->snapshot->sites.n;
+    if (!graph->site || !n)
+        return NULL;
+    HX_FREE struct site_vote *votes = calloc(n, sizeof *votes);
+    HX_NEED(votes);
+    for (unsigned pass = 0; pass < 3; pass++)
+        for (hx_obj i = 0; i < graph->n; i++) {
+            if (graph->site[i] >= n)
+                continue;
+            struct site_vote *vote = &votes[graph->site[i]];
+            const bool typed = graph->typed[i] != 0, repeats = graph->typed[i] & HX_TYPED_REPEATS;
+            const bool same = graph->type[i] == vote->type && repeats == vote->repeats;
+            if (pass == 0 && typed) {
+                if (!vote->left) {
+                    vote->type = graph->type[i];
+                    vote->repeats = repeats;
+                }
+                vote->left += same || !vote->left ? 1 : -1u;
+            } else if (pass == 1 && typed) {
+                vote->typed++;
+                vote->of_type += same;
+            } else if (pass == 2 && !typed && vote->typed >= SITE_LEAST &&
+                       vote->of_type * 100 >= vote->typed * 95 &&
+                       !(vote->type & HX_TYPE_BY_VTABLE)) {
+                const struct hx_word_map *map;
+                enum hx_fit fit =
+                    hx_typing_fit(spread->table, vote->type, graph->size[i],
+                                  graph->requested ? graph->requested[i] : HX_NO_REQUEST);
+                HX_TRY(hx_word_map_of(&spread->typing->maps, vote->type, &map));
+                if (fit == HX_FIT_NOT || (fit == HX_FIT_SEVERAL) != vote->repeats ||
+                    !edges_agree(spread, i, map, fit))
+                    continue;
+                graph->type[i] = vote->type;
+                graph->typed[i] = (hx_typed)(HX_TYPED(HX_CONFIDENCE_GUESS, HX_TYPED_SITE) |
+                                             (vote->repeats ? HX_TYPED_REPEATS : 0));
+            }
+        }
+    return NULL;
+}
+
+/* --- names of what was found --------------------------------------------------------- */
+
+/* Two types can have one name; snapshot.types then has one of it. */
+struct naming {
+    struct hx_typing *typing;
+    struct hx_snapshot *snapshot;
+    HX_VEC(struct hx_type) types;
+    HX_VEC(uint32_t) number; /* of each of these: in graph.type, and whether it repeats in bit 31 */
+    struct hx_pairs of;      /* type and repeats to types */
+    struct hx_index by_name;
+    uint64_t seed;
+};
+
+/* "Node", "Node *[]". */
+static void put_type_name(const struct hx_typing *typing, uint32_t type, bool repeats,
+                          struct hx_text *text)
+{
+    const struct hx_type_table *table = typing->source.table;
+    unsigned stars = 0;
+    while (type < table->n_types && table->type[type].kind == HX_TYPE_POINTER && stars < 8) {
+        stars++;
+        type = hx_typing_element(table, table->type[type].target);
+    }
+    const char *name = type >= table->n_types ? typing->maps.names.v[type - table->n_types]
+                                              : hx_type_table_name(table, type);
+    hx_text_puts(text, *name ? name : "void");
+    if (stars)
+        hx_text_putc(text, ' ');
+    while (stars--)
+        hx_text_putc(text, '*');
+    if (repeats)
+        hx_text_puts(text, "[]");
+}
+
+static hx_error *add_type(struct naming *naming, uint32_t type, bool repeats, uint32_t *ret)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text name = {0};
+    uint32_t at = 0, number;
+    struct hx_type fresh = {.confidence = HX_CONFIDENCE_CERTAIN};
+    if (type & HX_TYPE_BY_VTABLE) {
+        const struct hx_type *old = &naming->snapshot->types.v[type & ~HX_TYPE_BY_VTABLE];
+        hx_text_puts(&name, old->name);
+        fresh.symbol = old->symbol ? strdup(old->symbol) : NULL;
+        HX_NEED(fresh.symbol || !old->symbol);
+    } else {
+        put_type_name(naming->typing, type, repeats, &name);
+    }
+    fresh.name = strdup(hx_text_str(&name));
+    uint64_t hash = hx_hash(naming->seed, hx_hash_bytes(hx_text_str(&name), name.n));
+    bool found = false;
+    while (!found && hx_index_next(&naming->by_name, hash, &at, &number))
+        found = strcmp(naming->types.v[number].name, hx_text_str(&name)) == 0;
+    if (found) {
+        struct hx_type *first = &naming->types.v[number];
+        free(fresh.name);
+        if (!first->symbol)
+            first->symbol = fresh.symbol;
+        else
+            free(fresh.symbol);
+        if (naming->number.v[number] & HX_TYPE_BY_VTABLE)
+            naming->number.v[number] = type;
+        *ret = number;
+        return name.failed ? hx_error_nomem() : NULL;
+    }
+    *ret = (uint32_t)naming->types.n;
+    if (name.failed || !fresh.name || !hx_vec_push(&naming->types, fresh)) {
+        free(fresh.name);
+        free(fresh.symbol);
+        return hx_error_nomem();
+    }
+    HX_NEED(hx_vec_push(&naming->number, type));
+    return hx_index_add(&naming->by_name, hash, *ret);
+}
+
+static hx_error *name_objects(struct naming *naming)
+{
+    struct hx_graph *graph = &naming->snapshot->graph;
+    for (hx_obj i = 0; i < graph->n; i++) {
+        hx_typed typed = graph->typed[i];
+        uint32_t *number;
+        if (HX_TYPED_SOURCE(typed) == HX_TYPED_NOT) {
+            graph->type[i] = HX_NO_TYPE;
+            graph->typed[i] = 0;
+            continue;
+        }
+        bool repeats = typed & HX_TYPED_REPEATS;
+        HX_TRY(hx_pairs_at(&naming->of, hx_pair_key(graph->type[i], repeats), &number));
+        if (*number == HX_NO_PAIR) {
+            uint32_t made = 0;
+            *number = 0;
+            HX_TRY(add_type(naming, graph->type[i], repeats, &made));
+            *number = made;
+        }
+        struct hx_type *type = &naming->types.v[*number];
+        graph->type[i] = *number;
+        if (type->confidence < HX_TYPED_CONFIDENCE(typed))
+            type->confidence = HX_TYPED_CONFIDENCE(typed);
+        type->sources |= (uint8_t)(1u << HX_TYPED_SOURCE(typed));
+    }
+    return NULL;
+}
+
+struct by_name {
+    const struct hx_type *type;
+    uint32_t number;
+};
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct by_name *x = a, *y = b;
+    return strcmp(x->type->name, y->type->name);
+}
+
+/* Types by name, as all of them are; typing->number follows. */
+static hx_error *sort_types(struct naming *naming)
+{
+    struct hx_snapshot *snapshot = naming->snapshot;
+    const size_t n = naming->types.n;
+    HX_FREE struct by_name *order = calloc(n + 1, sizeof *order);
+    HX_FREE uint32_t *place = calloc(n + 1, sizeof *place);
+    HX_NEED(order && place && hx_vec_reserve(&naming->typing->number, n + 1));
+    for (size_t i = 0; i < snapshot->types.n; i++) {
+        free(snapshot->types.v[i].name);
+        free(snapshot->types.v[i].symbol);
+    }
+    snapshot->types.n = 0;
+    HX_NEED(hx_vec_reserve(&snapshot->types, n + 1));
+    for (size_t i = 0; i < n; i++)
+        order[i] = (struct by_name){&naming->types.v[i], (uint32_t)i};
+    qsort(order, n, sizeof *order, compare_names);
+    for (size_t i = 0; i < n; i++) {
+        place[order[i].number] = (uint32_t)i;
+        naming->typing->number.v[i] = naming->number.v[order[i].number];
+        snapshot->types.v[i] = *order[i].type;
+    }
+    snapshot->types.n = naming->typing->number.n = n;
+    naming->types.n = 0; /* they are the snapshot's now */
+    for (hx_obj i = 0; i < snapshot->graph.n; i++)
+        if (snapshot->graph.type[i] != HX_NO_TYPE)
+            snapshot->graph.type[i] = place[snapshot->graph.type[i]];
+    return NULL;
+}
+
+static hx_error *name_types(struct hx_typing *typing, struct hx_snapshot *snapshot)
+{
+    struct naming naming = {.typing = typing, .snapshot = snapshot, .seed = hx_hash_seed()};
+    hx_error *err = name_objects(&naming);
+    if (!err)
+        err = sort_types(&naming);
+    for (size_t i = 0; i < naming.types.n; i++) {
+        free(naming.types.v[i].name);
+        free(naming.types.v[i].symbol);
+    }
+    hx_vec_free(&naming.types);
+    hx_vec_free(&naming.number);
+    hx_pairs_free(&naming.of);
+    hx_index_free(&naming.by_name);
+    return err;
+}
+
+/* --- the whole ----------------------------------------------------------------------- */
+
+/* Where pointers disagreed, what they say is a guess. */
+static void settle_confidence(struct spread *spread)
+{
+    for (hx_obj i = 0; i < spread->graph->n; i++) {
+        hx_typed *typed = &spread->graph->typed[i];
+        if (*typed & HX_TYPED_CONFLICT && HX_TYPED_SOURCE(*typed) == HX_TYPED_POINTER &&
+            (spread->votes[i] & 15) < 2)
+            *typed = (hx_typed)((*typed & ~HX_TYPED(3, 7)) |
+                                HX_TYPED(HX_CONFIDENCE_GUESS, HX_TYPED_POINTER));
+    }
+}
+
+static hx_error *type_objects(struct spread *spread, const struct hx_progress *progress)
+{
+    struct hx_graph *graph = spread->graph;
+    if (!graph->type) {
+        HX_TRY(hx_big_array(graph->type, graph->n));
+        memset(graph->type, 0xff, graph->n * sizeof *graph->type);
+    }
+    hx_big_array_free(graph->typed);
+    HX_TRY(hx_big_array(graph->typed, graph->n));
+    HX_TRY(hx_big_array(spread->votes, graph->n));
+    HX_NEED(spread->stack = malloc(STACK * sizeof *spread->stack));
+    HX_TRY(spread_vtables(spread));
+    HX_TRY(spread_all(spread, progress));
+    HX_TRY(spread_roots(spread, progress));
+    settle_confidence(spread);
+    return type_by_site(spread);
+}
+
+hx_error *hx_typing_find(struct hx_snapshot *snapshot, const struct hx_typing_source *source,
+                         const struct hx_progress *progress, hx_typing **ret)
+{
+    HX_TYPING hx_typing *typing = calloc(1, sizeof *typing);
+    HX_NEED(typing);
+    typing->source = *source;
+    hx_word_maps_init(&typing->maps, source->table, source->hints);
+    struct spread spread = {
+        .typing = typing, .snapshot = snapshot, .graph = &snapshot->graph, .table = source->table};
+    uint64_t begun = hx_timing_begin();
+    if (snapshot->graph.n) {
+        hx_error *err = type_objects(&spread, progress);
+        free(spread.stack);
+        hx_big_array_free(spread.votes);
+        HX_TRY(err);
+        HX_TRY(name_types(typing, snapshot));
+    }
+    hx_timing_end(begun, "typing", snapshot->graph.n);
+    *ret = hx_steal(typing);
+    return NULL;
+}
+
+void hx_typing_destroy(hx_typing *typing)
+{
+    if (!typing)
+        return;
+    hx_word_maps_deinit(&typing->maps);
+    hx_vec_free(&typing->number);
+    free(typing);
+}

@@ -1,0 +1,41 @@
+/* typing_private.h - what the parts of src/traverse/typing share. */
+#ifndef HX_TRAVERSE_TYPING_TYPING_PRIVATE_H
+#define HX_TRAVERSE_TYPING_TYPING_PRIVATE_H
+
+#include "traverse/typing/typing.h"
+#include "traverse/typing/word_map.h"
+
+/* A type in graph.type while objects are typed: a number of the table, then names that hints
+ * brought, then (with this bit) a type of snapshot.types that the table lacks. */
+#define HX_TYPE_BY_VTABLE UINT32_C(0x80000000)
+
+struct hx_typing {
+    struct hx_typing_source source;
+    struct hx_word_maps maps;
+    HX_VEC(uint32_t) number; /* of each of snapshot.types: in the table, or as above */
+};
+
+/* How a block can be a type: as one, with a flexible array at its end, as an array of several. */
+enum hx_fit { HX_FIT_NOT, HX_FIT_ONE, HX_FIT_FLEXIBLE, HX_FIT_SEVERAL };
+
+enum hx_fit hx_typing_fit(const struct hx_type_table *table, uint32_t type, uint64_t size,
+                          uint64_t requested);
+
+/* The typed variable that holds the word of a root edge; NULL: none. */
+const struct hx_typed_place *hx_typing_place(const struct hx_typing_source *source,
+                                             const struct hx_snapshot *snapshot,
+                                             const struct hx_root_edge *edge);
+
+/* The word of a map at an offset. */
+static inline uint32_t hx_map_word(const struct hx_word_map *map, uint64_t offset, bool repeats)
+{
+    uint64_t word = offset / 8;
+    if (repeats && map->n)
+        word %= map->n;
+    return word < map->n ? map->word[word] : HX_WORD_OPEN;
+}
+
+/* The type that an array, of arrays too, consists of. */
+uint32_t hx_typing_element(const struct hx_type_table *table, uint32_t type);
+
+#endif

@@ -1,0 +1,344 @@
+/* word_map.c - types as arrays of words. */
+#include "traverse/typing/word_map.h"
+
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WORD         8
+#define PARTS_MAX    (1 << 20) /* fields and elements looked at in one type */
+#define POINTERS_MAX 8         /* levels of pointers in a hint */
+
+void hx_word_maps_init(struct hx_word_maps *maps, const struct hx_type_table *table,
+                       const hx_type_hints *hints)
+{
+    *maps = (struct hx_word_maps){.table = table, .hints = hints, .seed = hx_hash_seed()};
+}
+
+void hx_word_maps_deinit(struct hx_word_maps *maps)
+{
+    for (size_t i = 0; i < maps->maps.n; i++)
+        free(maps->maps.v[i].word);
+    for (size_t i = 0; i < maps->names.n; i++)
+        free(maps->names.v[i]);
+    hx_vec_free(&maps->maps);
+    hx_vec_free(&maps->names);
+    hx_pairs_free(&maps->of);
+    hx_index_free(&maps->by_name);
+}
+
+/* --- types by name ------------------------------------------------------------- */
+
+static uint64_t hash_name(const struct hx_word_maps *maps, const struct hx_text *plain)
+{
+    return hx_hash(maps->seed, hx_hash_bytes(hx_text_str(plain), plain->n));
+}
+
+static bool is_record(const struct hx_type_entry *type)
+{
+    return type->kind == HX_TYPE_RECORD || type->kind == HX_TYPE_UNION;
+}
+
+static hx_error *index_records(struct hx_word_maps *maps)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text plain = {0};
+    for (uint32_t i = 0; i < maps->table->n_types; i++) {
+        const char *name = hx_type_table_name(maps->table, i);
+        if (!is_record(&maps->table->type[i]) || !*name)
+            continue;
+        hx_text_clear(&plain);
+        hx_type_hint_plain(&plain, name, strlen(name));
+        HX_NEED(!plain.failed);
+        HX_TRY(hx_index_add(&maps->by_name, hash_name(maps, &plain), i));
+    }
+    maps->indexed = true;
+    return NULL;
+}
+
+static const char *name_of_number(const struct hx_word_maps *maps, uint32_t number)
+{
+    const uint32_t n = maps->table->n_types;
+    return number < n ? hx_type_table_name(maps->table, number) : maps->names.v[number - n];
+}
+
+hx_error *hx_word_maps_find(struct hx_word_maps *maps, const char *name, uint32_t *ret)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text plain = {0}, other = {0};
+    uint32_t at = 0, number;
+    if (!maps->indexed)
+        HX_TRY(index_records(maps));
+    hx_type_hint_plain(&plain, name, strlen(name));
+    *ret = 0;
+    while (!*ret && hx_index_next(&maps->by_name, hash_name(maps, &plain), &at, &number)) {
+        const char *candidate = name_of_number(maps, number);
+        hx_text_clear(&other);
+        hx_type_hint_plain(&other, candidate, strlen(candidate));
+        if (strcmp(hx_text_str(&other), hx_text_str(&plain)) == 0)
+            *ret = number;
+    }
+    HX_NEED(!plain.failed && !other.failed);
+    return NULL;
+}
+
+/* The pointer to a type, which a table has once; 0: none. */
+static uint32_t pointer_to(const struct hx_word_maps *maps, uint32_t target)
+{
+    for (uint32_t i = 0; i < maps->table->n_types; i++)
+        if (maps->table->type[i].kind == HX_TYPE_POINTER && maps->table->type[i].target == target)
+            return i;
+    return 0;
+}
+
+/* What a hint says of a record: a type of the table or, when it cannot be one, a new name. */
+static hx_error *find_target(struct hx_word_maps *maps, const struct hx_type_hint *hint,
+                             const char *plain, uint32_t *ret)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text name = {0};
+    unsigned levels = 0;
+    *ret = 0;
+    if (!hx_type_hint_target(hint, plain, &name))
+        return name.failed ? hx_error_nomem() : NULL;
+    while (levels < POINTERS_MAX && name.s[levels] == '*')
+        levels++;
+    HX_TRY(hx_word_maps_find(maps, name.s + levels, ret));
+    for (unsigned i = 0; *ret && i < levels; i++)
+        *ret = *ret < maps->table->n_types ? pointer_to(maps, *ret) : 0;
+    if (*ret || levels || strchr(hint->target, '$'))
+        return NULL;
+    char *copy = strdup(name.s);
+    if (!copy || !hx_vec_push(&maps->names, copy)) {
+        free(copy);
+        return hx_error_nomem();
+    }
+    *ret = maps->table->n_types + (uint32_t)maps->names.n - 1;
+    return hx_index_add(&maps->by_name, hash_name(maps, &name), *ret);
+}
+
+/* --- a field by its name ------------------------------------------------------- */
+
+struct field_step {
+    uint32_t type;
+    uint64_t offset;
+};
+
+/* A field of a record, or of what it is made of: bases and members without a name. */
+static bool find_field(const struct hx_type_table *table, uint32_t record, const char *name,
+                       size_t n, struct field_step *ret)
+{
+    struct field_step queue[HX_TYPE_DEPTH] = {{.type = record, .offset = ret->offset}};
+    for (size_t at = 0, end = 1; at < end; at++) {
+        const struct hx_type_entry *type = &table->type[queue[at].type];
+        for (uint32_t i = 0; is_record(type) && i < type->n; i++) {
+            const struct hx_type_field *field = &table->field[type->first + i];
+            const char *own = table->strings + field->name;
+            if (field->flags & HX_FIELD_VIRTUAL)
+                continue;
+            const struct field_step step = {field->type, queue[at].offset + field->offset};
+            if (!(field->flags & HX_FIELD_BASE) && strncmp(own, name, n) == 0 && !own[n])
+                return *ret = step, true;
+            if ((field->flags & HX_FIELD_BASE || !*own) && end < HX_TYPE_DEPTH)
+                queue[end++] = step;
+        }
+    }
+    return false;
+}
+
+/* The same of a path of names. */
+static bool find_path(const struct hx_type_table *table, uint32_t record, const char *path,
+                      struct field_step *ret)
+{
+    *ret = (struct field_step){.type = record};
+    for (;;) {
+        size_t n = strcspn(path, ".");
+        if (!find_field(table, ret->type, path, n, ret))
+            return false;
+        if (!path[n])
+            return true;
+        path += n + 1;
+    }
+}
+
+/* --- one type ------------------------------------------------------------------ */
+
+struct part {
+    uint32_t type;
+    uint64_t offset;
+};
+
+struct mapping {
+    struct hx_word_maps *maps;
+    struct hx_word_map *map;
+    HX_VEC(struct part) todo; /* the last one next */
+};
+
+static void set_word(struct hx_word_map *map, uint64_t offset, uint32_t word)
+{
+    if (offset % WORD == 0 && offset / WORD < map->n)
+        map->word[offset / WORD] = word;
+}
+
+/* Nothing is known of [offset, offset + size). */
+static void open_words(struct hx_word_map *map, uint64_t offset, uint64_t size)
+{
+    for (uint64_t i = offset / WORD; i * WORD < offset + size && i < map->n; i++)
+        map->word[i] = HX_WORD_OPEN;
+}
+
+static uint32_t word_of_pointer(const struct hx_type_table *table, const struct hx_type_entry *type)
+{
+    const struct hx_type_entry *target = &table->type[type->target];
+    bool says = target->kind == HX_TYPE_POINTER ||
+                (is_record(target) && *hx_type_table_name(table, type->target)) ||
+                target->kind == HX_TYPE_ARRAY;
+    return says ? type->target : HX_WORD_ANY;
+}
+
+static hx_error *push_elements(struct mapping *mapping, const struct part *part, uint64_t *left)
+{
+    const struct hx_type_table *table = mapping->maps->table;
+    const struct hx_type_entry *type = &table->type[part->type];
+    const struct hx_type_entry *element = &table->type[type->target];
+    const uint64_t end = (uint64_t)mapping->map->n * WORD;
+    if (element->flags & HX_TYPE_CHAR || !element->size) {
+        open_words(mapping->map, part->offset, type->size);
+        return NULL;
+    }
+    for (uint64_t i = 0; i < type->count && *left; i++, --*left) {
+        const struct part next = {type->target, part->offset + i * element->size};
+        if (next.offset >= end)
+            break;
+        HX_NEED(hx_vec_push(&mapping->todo, next));
+    }
+    return NULL;
+}
+
+static hx_error *push_fields(struct mapping *mapping, const struct part *part, uint64_t *left)
+{
+    const struct hx_type_table *table = mapping->maps->table;
+    const struct hx_type_entry *type = &table->type[part->type];
+    for (uint32_t i = 0; i < type->n && *left; i++, --*left) {
+        const struct hx_type_field *field = &table->field[type->first + i];
+        if (field->flags & HX_FIELD_VPTR)
+            set_word(mapping->map, part->offset + field->offset, HX_WORD_VTABLE);
+        else if (!(field->flags & (HX_FIELD_VIRTUAL | HX_FIELD_BITS)))
+            HX_NEED(hx_vec_push(&mapping->todo,
+                                (struct part){field->type, part->offset + field->offset}));
+    }
+    return NULL;
+}
+
+static hx_error *map_part(struct mapping *mapping, const struct part *part, uint64_t *left)
+{
+    const struct hx_type_table *table = mapping->maps->table;
+    const struct hx_type_entry *type = &table->type[part->type];
+    switch ((enum hx_type_kind)type->kind) {
+    case HX_TYPE_POINTER:
+        set_word(mapping->map, part->offset, word_of_pointer(table, type));
+        return NULL;
+    case HX_TYPE_ARRAY:
+        return push_elements(mapping, part, left);
+    case HX_TYPE_RECORD:
+        return push_fields(mapping, part, left);
+    case HX_TYPE_INT:
+        if (type->size >= WORD)
+            open_words(mapping->map, part->offset, type->size);
+        return NULL;
+    case HX_TYPE_UNION:
+    case HX_TYPE_OPAQUE:
+        open_words(mapping->map, part->offset, type->size);
+        return NULL;
+    case HX_TYPE_FLOAT:
+    case HX_TYPE_ENUM:
+    case HX_TYPE_KINDS:
+        break;
+    }
+    return NULL;
+}
+
+/* What the hints say of a record at an offset; the first one that can be followed counts. */
+static hx_error *apply_hints(struct hx_word_maps *maps, uint32_t type, uint64_t offset,
+                             struct hx_word_map *map)
+{
+    const char *name = hx_type_table_name(maps->table, type);
+    HX_CLEANUP(hx_text_free) struct hx_text plain = {0};
+    if (!maps->hints || !*name)
+        return NULL;
+    hx_type_hint_plain(&plain, name, strlen(name));
+    HX_NEED(!plain.failed);
+    for (size_t i = maps->hints->n; i-- > 0;) {
+        const struct hx_type_hint *hint = &maps->hints->v[i];
+        struct field_step step;
+        uint32_t target;
+        if (!hx_glob_matches(hint->type, plain.s, plain.n) ||
+            !find_path(maps->table, type, hint->field, &step))
+            continue;
+        HX_TRY(find_target(maps, hint, plain.s, &target));
+        /* an array: each of its elements */
+        const struct hx_type_entry *field = &maps->table->type[step.type];
+        uint64_t words = field->kind == HX_TYPE_ARRAY ? field->size / WORD : 1;
+        for (uint64_t k = 0; target && k < words && k < map->n; k++)
+            set_word(map, offset + step.offset + k * WORD, target);
+    }
+    return NULL;
+}
+
+static hx_error *fill_map(struct mapping *mapping, uint32_t type)
+{
+    struct hx_word_map *map = mapping->map;
+    HX_VEC(struct part) records = {0};
+    uint64_t left = PARTS_MAX;
+    hx_error *err = hx_vec_push(&mapping->todo, (struct part){type, 0}) ? NULL : hx_error_nomem();
+    while (!err && mapping->todo.n && left) {
+        const struct part part = mapping->todo.v[--mapping->todo.n];
+        if (mapping->maps->table->type[part.type].kind == HX_TYPE_RECORD && mapping->maps->hints &&
+            !hx_vec_push(&records, part))
+            err = hx_error_nomem();
+        if (!err)
+            err = map_part(mapping, &part, &left);
+    }
+    if (!left)
+        open_words(map, 0, (uint64_t)map->n * WORD);
+    for (size_t i = records.n; !err && left && i-- > 0;) /* what is outside has the last word */
+        err = apply_hints(mapping->maps, records.v[i].type, records.v[i].offset, map);
+    hx_vec_free(&records);
+    return err;
+}
+
+static hx_error *make_map(struct hx_word_maps *maps, uint32_t type, struct hx_word_map *map)
+{
+    struct mapping mapping = {.maps = maps, .map = map};
+    if (type >= maps->table->n_types)
+        return NULL;
+    uint64_t n = maps->table->type[type].size / WORD;
+    n = n < HX_MAP_WORDS_MAX ? n : HX_MAP_WORDS_MAX;
+    if (!n || n > HX_MAPS_WORDS_MAX - maps->words)
+        return NULL;
+    map->word = malloc(n * sizeof *map->word);
+    HX_NEED(map->word);
+    memset(map->word, 0xff, n * sizeof *map->word); /* padding: scalars */
+    map->n = (uint32_t)n;
+    maps->words += n;
+    hx_error *err = fill_map(&mapping, type);
+    hx_vec_free(&mapping.todo);
+    map->scalars = true;
+    for (uint32_t i = 0; i < map->n; i++) {
+        map->scalars &= map->word[i] == HX_WORD_SCALAR;
+        map->self |= map->word[i] == type;
+    }
+    return err;
+}
+
+hx_error *hx_word_map_of(struct hx_word_maps *maps, uint32_t type, const struct hx_word_map **ret)
+{
+    uint32_t *number;
+    HX_NEED(hx_vec_reserve(&maps->maps, maps->maps.n + 1));
+    HX_TRY(hx_pairs_at(&maps->of, type, &number));
+    if (*number == HX_NO_PAIR) {
+        *number = (uint32_t)maps->maps.n;
+        maps->maps.v[maps->maps.n++] = (struct hx_word_map){0};
+        HX_TRY(make_map(maps, type, &maps->maps.v[maps->maps.n - 1]));
+    }
+    *ret = &maps->maps.v[*number];
+    return NULL;
+}

@@ -1,0 +1,58 @@
+/* word_map.h - what stands at each word of a type, with what hints say of it.
+ *
+ * Made of a type when it is first asked for: a type that contains others has what these have, and
+ * where several lie over each other (unions) nothing is known.
+ */
+#ifndef HX_TRAVERSE_TYPING_WORD_MAP_H
+#define HX_TRAVERSE_TYPING_WORD_MAP_H
+
+#include "base/index.h"
+#include "base/pairs.h"
+#include "base/vec.h"
+#include "model/type_table.h"
+#include "query/type_hints.h"
+
+/* A word of a type: what its objects point to, the number of a type or (from n_types of the table
+ * on) of a name that the hints brought, or one of these. */
+enum {
+    HX_WORD_OPEN = 0,                /* nothing is known */
+    HX_WORD_SCALAR = UINT32_MAX,     /* no pointer can stand there */
+    HX_WORD_ANY = UINT32_MAX - 1,    /* a pointer to who knows what */
+    HX_WORD_VTABLE = UINT32_MAX - 2, /* the compiler's own */
+};
+#define HX_WORD_TARGET(word) ((word)-1 < UINT32_MAX - 3)
+
+#define HX_MAP_WORDS_MAX  ((uint64_t)1 << 16) /* of one type; what lies behind them is open */
+#define HX_MAPS_WORDS_MAX ((uint64_t)1 << 24) /* of all: 64 MiB */
+
+struct hx_word_map {
+    uint32_t *word; /* n; owned */
+    uint32_t n;
+    bool scalars; /* all words are scalars: objects of this type hold nothing */
+    bool self;    /* a word points to the type itself */
+};
+
+struct hx_word_maps {
+    const struct hx_type_table *table;
+    const hx_type_hints *hints; /* may be NULL; those of other programs are left out by then */
+    struct hx_pairs of;         /* type to number in maps */
+    HX_VEC(struct hx_word_map) maps;
+    HX_VEC(char *) names;    /* that the table does not have: number n_types + index */
+    struct hx_index by_name; /* records, and names */
+    uint64_t seed, words;
+    bool indexed;
+};
+
+void hx_word_maps_init(struct hx_word_maps *maps, const struct hx_type_table *table,
+                       const hx_type_hints *hints);
+void hx_word_maps_deinit(struct hx_word_maps *maps);
+
+/* The map of a type; the pointer is valid until the next call. A number behind those of the table:
+ * an empty map. */
+hx_error *hx_word_map_of(struct hx_word_maps *maps, uint32_t type, const struct hx_word_map **ret);
+
+/* A record, union or name that was brought; by its name, blanks that do not count left out.
+ * *ret: 0 when there is none. */
+hx_error *hx_word_maps_find(struct hx_word_maps *maps, const char *name, uint32_t *ret);
+
+#endif
