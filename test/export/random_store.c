@@ -93,8 +93,8 @@ static void make_types(struct hx_snapshot *s)
 {
     for (size_t n = below(6), i = 0, first = below(NASTY); i < n; i++) {
         const char *name = nasty[(first + i) % NASTY];
-        struct hx_type type = {copy(*name ? name : "a"),
-                               below(2) ? HX_CONFIDENCE_CERTAIN : HX_CONFIDENCE_LIKELY, NULL};
+        struct hx_type type = {.name = copy(*name ? name : "a"),
+                               .confidence = (enum hx_confidence)below(3)};
         if (!hx_vec_push(&s->types, type))
             must(hx_error_nomem());
     }

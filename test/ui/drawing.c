@@ -92,7 +92,7 @@ static void draw_types(struct drawing *drawing)
         [TYPE_EVIL] = {"it's \x1b[31mevil", HX_CONFIDENCE_CERTAIN},
     };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        struct hx_type type = {strdup(types[i].name), types[i].confidence, NULL};
+        struct hx_type type = {.name = strdup(types[i].name), .confidence = types[i].confidence};
         if (!type.name || !hx_vec_push(&drawing->snapshot->types, type))
             must(hx_error_nomem());
     }

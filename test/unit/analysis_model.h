@@ -47,7 +47,8 @@ static inline void model_types(struct unit_random *random, struct hx_snapshot *s
     if (!g->n || !unit_below(random, 5))
         return; /* nobody looked */
     for (size_t i = 0, n = unit_below(random, 5); i < n; i++) {
-        struct hx_type type = {strdup(names[i]), (enum hx_confidence)unit_below(random, 2), NULL};
+        struct hx_type type = {.name = strdup(names[i]),
+                               .confidence = (enum hx_confidence)unit_below(random, 3)};
         assert_true(hx_vec_push(&s->types, type));
     }
     assert_done(hx_big_reserve(&g->type_mem, (size_t)g->n * sizeof *g->type));

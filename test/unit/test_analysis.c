@@ -170,7 +170,7 @@ static void names_of_two_kinds(void **state)
 {
     (void)state;
     struct hx_snapshot *s = two_roots("b", "m");
-    assert_true(hx_vec_push(&s->types, (struct hx_type){strdup("b"), HX_CONFIDENCE_CERTAIN, NULL}));
+    assert_true(hx_vec_push(&s->types, (struct hx_type){.name = strdup("b")}));
     assert_done(hx_big_reserve(&s->graph.type_mem, 3 * sizeof(uint32_t)));
     s->graph.type = s->graph.type_mem.base;
     s->graph.type[1] = s->graph.type[2] = HX_NO_TYPE;

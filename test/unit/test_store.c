@@ -14,7 +14,8 @@ static void add_more(struct unit_random *random, struct hx_snapshot *s)
     char *name;
     for (size_t i = 0, n = unit_below(random, 20); i < n; i++) {
         assert_true(asprintf(&name, "T%zu<\xff, \"'>", i) > 0);
-        struct hx_type type = {name, (enum hx_confidence)unit_below(random, 2), NULL};
+        struct hx_type type = {.name = name,
+                               .confidence = (enum hx_confidence)unit_below(random, 3)};
         assert_true(hx_vec_push(&s->types, type));
     }
     if (g->n && unit_below(random, 4)) {
@@ -432,7 +433,7 @@ static void view_columns(void **state)
          "snapshot taken_at pid comm exe pause_us method allocator heap_bytes heap_objects "
          "reachable_bytes reachable_objects leaked_bytes leaked_objects free_bytes overhead_bytes "
          "rss_bytes scheme complete notes stray_edges doubt_bytes "
-         "analysed "},
+         "analysed typed_bytes "},
         {"account", "snapshot part bytes "},
         {"roots", "snapshot root_id kind name module address size direct_objects retained_bytes "
                   "symbol "},
@@ -445,7 +446,7 @@ static void view_columns(void **state)
                     "entries "},
         {"shapes", "snapshot shape bytes objects "},
         {"bins", "snapshot roots bytes objects "},
-        {"types", "snapshot type confidence bytes objects retained_bytes symbol "},
+        {"types", "snapshot type confidence bytes objects retained_bytes symbol source "},
         {"pages", "snapshot census key only_pages shared_pages "},
         {"dominators", "snapshot address type bytes retained_bytes retained_objects "
                        "sure_retained_bytes sure_retained_objects parent "},
@@ -462,7 +463,7 @@ static void view_columns(void **state)
         {"objects",
          "snapshot address bytes requested type shape round holder state set_id bin ccs_id "
          "dominator retained_bytes retained_objects sure_retained_bytes sure_retained_objects "
-         "edges_in edges_out "},
+         "edges_in edges_out confidence source "},
         {"edges", "snapshot source target offset kind rank rule "},
         {"root_edges", "snapshot root_id address target kind rank rule "},
     };

@@ -65,7 +65,7 @@ static void make_full_store(struct unit_random *random, const char *path, hx_obj
         assert_done(hx_big_reserve(&g->type_mem, (size_t)n * sizeof *g->type));
         g->type = g->type_mem.base;
         for (uint32_t t = 0; t < 5; t++) {
-            struct hx_type type = {NULL, HX_CONFIDENCE_CERTAIN, NULL};
+            struct hx_type type = {.confidence = HX_CONFIDENCE_CERTAIN};
             assert_true(asprintf(&type.name, "class %u", (unsigned)t) > 0);
             assert_true(hx_vec_push(&s->types, type));
         }
@@ -774,8 +774,8 @@ static void foreign(void **state)
     assert_int_equal(symlink("x", link), 0);
     assert_done(hx_store_append(link, &store)); /* a link to a store is that store */
     assert_done(hx_store_close(store));
-    sqlite_do(path, "PRAGMA user_version = 10");
-    refused_both(path, HX_E_CORRUPT, "made by a newer heapx (schema 10");
+    sqlite_do(path, "PRAGMA user_version = 11");
+    refused_both(path, HX_E_CORRUPT, "made by a newer heapx (schema 11");
     sqlite_do(path, "PRAGMA user_version = 0");
     refused_both(path, HX_E_CORRUPT, "damaged");
     char *missing = model_path(directory, "no/such/place");

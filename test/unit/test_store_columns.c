@@ -153,10 +153,14 @@ static void put_names(sqlite3 *db, int64_t id)
 {
     sqlite_run(db, "DELETE FROM hx_type WHERE snapshot = %lld", (long long)id);
     sqlite_run(db, "DELETE FROM hx_bin WHERE snapshot = %lld", (long long)id);
-    sqlite_run(db, "INSERT INTO hx_type VALUES(%lld, 0, NULL, NULL, 1, 1, NULL, NULL, NULL)",
+    sqlite_run(db,
+               "INSERT INTO hx_type(snapshot, type, name, confidence, bytes, objects)"
+               " VALUES(%lld, 0, NULL, NULL, 1, 1)",
                (long long)id);
     for (int t = 0; t < TYPES; t++)
-        sqlite_run(db, "INSERT INTO hx_type VALUES(%lld, %d, %Q, %Q, 1, 1, NULL, NULL, NULL)",
+        sqlite_run(db,
+                   "INSERT INTO hx_type(snapshot, type, name, confidence, bytes, objects)"
+                   " VALUES(%lld, %d, %Q, %Q, 1, 1)",
                    (long long)id, t + 1, type_names[t], t & 1 ? "certain" : "likely");
     for (int b = 0; b < BINS; b++)
         sqlite_run(db, "INSERT INTO hx_bin VALUES(%lld, %d, %Q, 1, 1)", (long long)id, b,

@@ -150,6 +150,21 @@ static hx_error *load_types(struct reader *r, const struct block *block)
     return NULL;
 }
 
+/* As types. */
+static hx_error *load_typed(struct reader *r, const struct block *block)
+{
+    struct hx_graph *g = &r->snapshot->graph;
+    bool there;
+    HX_TRY(decode_if_there(r, block, HX_COL_TYPED, &there));
+    if (there && block->from == 0)
+        HX_TRY(hx_big_array(g->typed, g->n));
+    if (there != (g->typed != NULL))
+        return damaged_snapshot(r, "a column is missing");
+    for (size_t i = 0; there && i < block->n; i++)
+        g->typed[block->from + i] = (hx_typed)r->value[i];
+    return NULL;
+}
+
 static int compare_read_stacks(const void *a, const void *b)
 {
     int64_t x = ((const struct hx_site *)a)->stack_id, y = ((const struct hx_site *)b)->stack_id;
@@ -274,6 +289,7 @@ static hx_error *load_objects(struct reader *r, const struct block *block)
     }
     HX_TRY(classify_objects(r, block));
     HX_TRY(load_types(r, block));
+    HX_TRY(load_typed(r, block));
     HX_TRY(load_sites(r, block));
     HX_TRY(load_requested(r, block));
     HX_TRY(load_shapes(r, block));
@@ -580,6 +596,8 @@ static hx_error *load_roots(struct reader *r)
             .direct_objects = (uint64_t)row.direct_objects.value,
             .value = (uint64_t)row.value.value,
             .tid = (pid_t)row.tid.value,
+            .layout = (uint32_t)row.layout.value,
+            .layout_at = (uint64_t)row.layout_at.value,
         };
         HX_NEED(hx_vec_push(&r->snapshot->roots, root));
         struct hx_root *kept = &r->snapshot->roots.v[r->snapshot->roots.n - 1];
@@ -655,11 +673,16 @@ static hx_error *load_type_names(struct reader *r)
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
         struct hx_row_type row = hx_row(st, type);
         const char *confidence = row.confidence.s;
-        struct hx_type type = {.confidence = HX_CONFIDENCE_LIKELY};
+        struct hx_type type = {.confidence = HX_CONFIDENCE_GUESS,
+                               .layout = (uint32_t)row.layout.value};
         if (row.type.value != (int64_t)s->types.n + 1 || s->types.n + 1 >= HX_NO_TYPE)
             return damaged_snapshot(r, "a type");
-        if (confidence && strcmp(confidence, hx_confidence_name(HX_CONFIDENCE_CERTAIN)) == 0)
-            type.confidence = HX_CONFIDENCE_CERTAIN;
+        while (confidence && type.confidence != HX_CONFIDENCE_CERTAIN &&
+               strcmp(confidence, hx_confidence_name(type.confidence)) != 0)
+            type.confidence--;
+        for (int i = HX_TYPED_NOT + 1; row.source.s && i < HX_TYPE_SOURCES; i++)
+            if (strstr(row.source.s, hx_type_source_name((enum hx_type_source)i)))
+                type.sources |= (uint8_t)(1u << i);
         HX_NEED(hx_vec_push(&s->types, type));
         HX_TRY(copy_text(row.name, true, &s->types.v[s->types.n - 1].name));
         HX_TRY(copy_text(row.symbol, false, &s->types.v[s->types.n - 1].symbol));
@@ -671,6 +694,41 @@ static hx_error *load_type_names(struct reader *r)
     for (size_t i = 0; i < s->types.n; i++)
         name[i] = s->types.v[i].name;
     return have_twins(name, s->types.n) ? damaged_snapshot(r, "two types of one name") : NULL;
+}
+
+static hx_error *load_layouts(struct reader *r)
+{
+    struct hx_snapshot *s = r->snapshot;
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(select_rows(r, "SELECT * FROM hx_layout WHERE snapshot = ? ORDER BY layout", &st));
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        struct hx_row_layout row = hx_row(st, layout);
+        if (row.layout.value != (int64_t)s->layouts.n + 1)
+            return damaged_snapshot(r, "a layout");
+        HX_NEED(hx_vec_push(&s->layouts, (struct hx_layout){.size = (uint64_t)row.size.value,
+                                                            .repeats = row.repeats.value != 0}));
+    }
+    return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
+}
+
+static hx_error *load_fields(struct reader *r)
+{
+    struct hx_snapshot *s = r->snapshot;
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(
+        select_rows(r, "SELECT * FROM hx_field WHERE snapshot = ? ORDER BY layout, offset", &st));
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        struct hx_row_field row = hx_row(st, field);
+        if (row.layout.value < 1 || (uint64_t)row.layout.value > s->layouts.n)
+            return damaged_snapshot(r, "a field");
+        struct hx_layout *layout = &s->layouts.v[row.layout.value - 1];
+        HX_NEED(
+            hx_vec_push(&layout->fields, (struct hx_field){.offset = (uint64_t)row.offset.value}));
+        HX_TRY(copy_text(row.name, true, &layout->fields.v[layout->fields.n - 1].name));
+    }
+    return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
 }
 
 static hx_error *load_shape_labels(struct reader *r)
@@ -822,6 +880,8 @@ static hx_error *load_all_columns(struct reader *r)
     HX_TRY(load_summary(r));
     HX_TRY(load_rule(r));
     HX_TRY(load_type_names(r));
+    HX_TRY(load_layouts(r));
+    HX_TRY(load_fields(r));
     HX_TRY(load_shape_labels(r));
     HX_TRY(load_site_labels(r));
     if (r->objects_only)

@@ -33,7 +33,7 @@ static const struct hx_table objects_table = {
         "ccs_id INTEGER, dominator INTEGER,"
         " retained_bytes INTEGER, retained_objects INTEGER, sure_retained_bytes INTEGER,"
         " sure_retained_objects INTEGER, edges_in INTEGER, edges_out INTEGER,"
-        " stack_id INTEGER HIDDEN)",
+        " confidence TEXT, source TEXT, stack_id INTEGER HIDDEN)",
     .family = HX_FAMILY_OBJECT,
     .key = 1,
     .rows = 1e7,
@@ -57,6 +57,8 @@ static const struct hx_table objects_table = {
                {HX_SERVE_UNPLUS, HX_SURE_OBJECTS, 0},
                {HX_SERVE_INT, HX_PLAIN, HX_COL_IN},
                {HX_SERVE_INT, HX_PLAIN, HX_COL_OUT},
+               {HX_SERVE_CONFIDENCE, HX_PLAIN, HX_COL_TYPED},
+               {HX_SERVE_SOURCE, HX_PLAIN, HX_COL_TYPED},
                {HX_SERVE_UNZERO, HX_PLAIN, HX_COL_STACK}},
 };
 
@@ -905,6 +907,16 @@ static hx_error *serve(struct cursor *cursor, sqlite3_context *context, int colu
     case HX_SERVE_WORDS:
         value *= 8;
         break;
+    case HX_SERVE_CONFIDENCE:
+        if (value)
+            sqlite3_result_text(context, hx_confidence_name(HX_TYPED_CONFIDENCE(value)), -1,
+                                SQLITE_STATIC);
+        return NULL;
+    case HX_SERVE_SOURCE:
+        if (value)
+            sqlite3_result_text(context, hx_type_source_name(HX_TYPED_SOURCE(value)), -1,
+                                SQLITE_STATIC);
+        return NULL;
     case HX_SERVE_STATE:
         if (value == HX_STATE_NONE)
             return NULL;

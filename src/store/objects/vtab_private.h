@@ -5,7 +5,7 @@
 #include "store/objects/blocks.h"
 #include "store/sqlite.h"
 
-enum { HX_TABLE_COLUMNS = 20, HX_TABLE_CONDITIONS = 16 };
+enum { HX_TABLE_COLUMNS = 22, HX_TABLE_CONDITIONS = 16 };
 
 /* How a column is served. */
 enum hx_serve {
@@ -21,6 +21,8 @@ enum hx_serve {
     HX_SERVE_SHAPE,         /* the name of that shape, NULL for 0 */
     HX_SERVE_HOLDER,        /* the name of the holder of that number less 1, NULL for 0 */
     HX_SERVE_RULE,          /* the name of that rule, NULL for 0 */
+    HX_SERVE_CONFIDENCE,    /* of a type (hx_typed), NULL for 0 */
+    HX_SERVE_SOURCE,        /* what said so, NULL for 0 */
     HX_SERVE_OBJECT,        /* the address of the object of that index */
     HX_SERVE_OBJECT_UNPLUS, /* the same of that number less 1, NULL for 0 */
 };

@@ -31,7 +31,7 @@ static const struct public_view {
      " stray_edges, doubt_bytes, rtrim(iif(parts & 8, 'holders ', '') ||"
      " iif(parts & 1, 'sets ', '') || iif(parts & 2, 'bins ', '') ||"
      " iif(parts & 4, 'dominators ', '') || iif(parts & 16, 'sure ', '') ||"
-     " iif(parts & 32, 'types ', '') || iif(parts & 35 = 35, 'pages', '')) AS analysed"
+     " iif(parts & 32, 'types ', '') || iif(parts & 35 = 35, 'pages', '')) AS analysed, typed_bytes"
      " FROM hx_snapshot"},
     {1, "account",
      "SELECT snapshot, part, bytes FROM hx_account" FINISHED},
@@ -72,7 +72,7 @@ static const struct public_view {
      "SELECT snapshot, roots, bytes, objects FROM hx_bin" FINISHED " AND objects > 0"},
     {2, "types",
      "SELECT snapshot, coalesce(name, '(unknown)') AS type, confidence, bytes, objects,"
-     " retained_bytes, symbol FROM hx_type" FINISHED
+     " retained_bytes, symbol, source FROM hx_type" FINISHED
      " AND (objects > 0 OR (objects IS NULL AND bytes IS NOT NULL))"},
     {2, "dominators",
      "SELECT s.snapshot AS snapshot, d.address AS address, d.type AS type, d.bytes AS bytes,"

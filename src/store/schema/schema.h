@@ -64,6 +64,10 @@ enum hx_column_id {
     /* since schema 9 */
     HX_COL_RETAINED_REST = 18, /* object: zigzag of retained bytes less its own for each retained
                                   object; those of a list or tree of alike ones are all 0 */
+
+    /* since schema 10; absent where nothing but vtables was looked at */
+    HX_COL_TYPED = 19, /* object: hx_typed: how much its type is to be believed; 0: it has none */
+
     HX_COL_ENDS = 32, /* in the first block of many objects: plus the number of a column above, the
                          ends of the order by that column (ends.h) */
 

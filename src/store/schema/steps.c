@@ -196,6 +196,15 @@ static const char *const steps[HX_STORE_SCHEMA + 1] = {
     "CREATE TABLE hx_pack(pack INTEGER PRIMARY KEY, data BLOB);"
     "CREATE TABLE hx_alike(snapshot INTEGER, part TEXT, whose INTEGER,"
     " PRIMARY KEY(snapshot, part)) WITHOUT ROWID;",
+    [10] =
+    "ALTER TABLE hx_snapshot ADD COLUMN typed_bytes INTEGER;"
+    "ALTER TABLE hx_root ADD COLUMN layout INTEGER;"
+    "ALTER TABLE hx_root ADD COLUMN layout_at INTEGER;"
+    "ALTER TABLE hx_type ADD COLUMN source TEXT;ALTER TABLE hx_type ADD COLUMN layout INTEGER;"
+    "CREATE TABLE hx_layout(snapshot INTEGER, layout INTEGER, size INTEGER, repeats INTEGER,"
+    " PRIMARY KEY(snapshot, layout)) WITHOUT ROWID;"
+    "CREATE TABLE hx_field(snapshot INTEGER, layout INTEGER, offset INTEGER, name TEXT,"
+    " PRIMARY KEY(snapshot, layout, offset)) WITHOUT ROWID;",
 };
 /* clang-format on */
 

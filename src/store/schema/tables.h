@@ -21,6 +21,7 @@ TABLE(snapshot, HX_OVERLAID | HX_SUPPRESSED)
     INTEGER(parts, NOT NULL DEFAULT 0) /* enum hx_analysis_part: done */
     INTEGER(started_at_ns)             /* of the process; NULL: not known */
     INTEGER(stray_edges) INTEGER(doubt_bytes)
+    INTEGER(typed_bytes) /* of objects with a type */
 END()
 TABLE(account, 0)
     INTEGER(snapshot) INTEGER(position) NAME(part) INTEGER(bytes)
@@ -31,6 +32,8 @@ TABLE(root, HX_OVERLAID)
     INTEGER(retained_bytes) INTEGER(retained_objects)
     NAME(symbol) /* the linker's name of what `name` calls; NULL: it has none, or several */
     NAME(near)   /* of one without a name: "stdin+0x60"; a hint that nothing depends on */
+    INTEGER(layout)    /* of the variable in it that has a type; NULL: none */
+    INTEGER(layout_at) /* where that begins, in bytes */
 END(.primary_key = "snapshot, root_id")
 TABLE(bare, 0) /* modules whose variables have no names */
     INTEGER(snapshot) NAME(module) NAME(path) NAME(build_id)
@@ -60,7 +63,15 @@ END(.primary_key = "snapshot, part")
 TABLE(type, HX_OVERLAID) /* type 0: of those that are not known */
     INTEGER(snapshot) INTEGER(type) NAME(name) NAME(confidence) INTEGER(bytes) INTEGER(objects)
     INTEGER(retained_bytes) INTEGER(retained_objects) NAME(symbol)
+    NAME(source)    /* what said so of its objects, joined by '+' */
+    INTEGER(layout) /* NULL: its fields are not known */
 END(.primary_key = "snapshot, type")
+TABLE(layout, 0) /* repeats: an array of elements of so many bytes */
+    INTEGER(snapshot) INTEGER(layout) INTEGER(size) INTEGER(repeats)
+END(.primary_key = "snapshot, layout")
+TABLE(field, 0) /* that words which point to objects lie in */
+    INTEGER(snapshot) INTEGER(layout) INTEGER(offset) NAME(name)
+END(.primary_key = "snapshot, layout, offset")
 TABLE(named, HX_OVERLAID)
     INTEGER(snapshot) INTEGER(position) NAME(name) NAME(expr) INTEGER(root_id)
 END(.primary_key = "snapshot, position")

@@ -19,7 +19,7 @@ static const struct hx_filter_column columns[] = {
     N(snapshots, reachable_objects) N(snapshots, leaked_bytes) N(snapshots, leaked_objects)
     N(snapshots, free_bytes) N(snapshots, overhead_bytes) N(snapshots, rss_bytes)
     T(snapshots, scheme) N(snapshots, complete) T(snapshots, notes) N(snapshots, stray_edges)
-    N(snapshots, doubt_bytes) T(snapshots, analysed)
+    N(snapshots, doubt_bytes) T(snapshots, analysed) N(snapshots, typed_bytes)
 
     N(account, snapshot) T(account, part) N(account, bytes)
 
@@ -47,7 +47,7 @@ static const struct hx_filter_column columns[] = {
     T(roots, symbol)
 
     N(types, snapshot) T(types, type) T(types, confidence) N(types, bytes) N(types, objects)
-    N(types, retained_bytes) T(types, symbol)
+    N(types, retained_bytes) T(types, symbol) T(types, source)
 
     N(shapes, snapshot) T(shapes, shape) N(shapes, bytes) N(shapes, objects)
 
@@ -129,7 +129,7 @@ static const struct hx_filter_column columns[] = {
     N(objects, set_id) T(objects, bin) N(objects, ccs_id)
     N(objects, dominator) N(objects, retained_bytes) N(objects, retained_objects)
     N(objects, sure_retained_bytes) N(objects, sure_retained_objects) N(objects, edges_in)
-    N(objects, edges_out)
+    N(objects, edges_out) T(objects, confidence) T(objects, source)
 
     N(edges, snapshot) N(edges, source) N(edges, target) N(edges, offset) T(edges, kind)
     N(edges, rank) T(edges, rule)

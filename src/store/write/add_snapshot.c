@@ -78,6 +78,12 @@ static void gather_type(const struct hx_writer *w, const struct span *span, uint
         *value++ = hx_writer_type(w, i);
 }
 
+static void gather_typed(const struct hx_writer *w, const struct span *span, uint64_t *value)
+{
+    for (uint64_t i = span->from; i < span->to; i++)
+        *value++ = w->graph->typed[i];
+}
+
 static void gather_requested(const struct hx_writer *w, const struct span *span, uint64_t *value)
 {
     for (uint64_t i = span->from; i < span->to; i++)
@@ -212,6 +218,7 @@ static const struct column object_columns[] = {
     {HX_COL_REQUESTED, gather_requested},
     {HX_COL_STACK, gather_stack},
     {HX_COL_SHAPE, gather_shape},
+    {HX_COL_TYPED, gather_typed},
 };
 enum { OBJECT_COLUMNS = 5 };
 /* Who the sources are follows from what goes out of each object. */
@@ -362,7 +369,7 @@ static void classify_objects(const struct hx_writer *w, const struct span *span,
 static hx_error *write_objects(struct hx_writer *w)
 {
     const struct hx_graph *g = w->graph;
-    const bool known[] = {g->type, g->requested, g->site, g->shape};
+    const bool known[] = {g->type, g->requested, g->site, g->shape, g->typed};
     struct family family = {.w = w,
                             .id = HX_FAMILY_OBJECT,
                             .rows = g->n,

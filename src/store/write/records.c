@@ -18,14 +18,16 @@ hx_error *hx_writer_roots(struct hx_writer *w, bool named_only)
         bool place = hx_root_has_place(root);
         if (named_only && root->kind != HX_ROOT_NAMED)
             continue;
-        HX_TRY(hx_write(
-            w, root, .root_id = hx_int(i), .kind = hx_int(root->kind),
-            .kind_name = hx_str(hx_root_kind_name(root->kind)), .name = hx_str(root->name),
-            .module = hx_str(root->module && *root->module ? root->module : NULL),
-            .address = hx_int_if(place, root->address),
-            .size = hx_int_if(place || root->kind == HX_ROOT_REGISTER, root->size),
-            .direct_objects = hx_int(root->direct_objects), .value = hx_int(root->value),
-            .tid = hx_int(root->tid), .symbol = hx_str(root->symbol), .near = hx_str(root->near)));
+        HX_TRY(
+            hx_write(w, root, .root_id = hx_int(i), .kind = hx_int(root->kind),
+                     .kind_name = hx_str(hx_root_kind_name(root->kind)), .name = hx_str(root->name),
+                     .module = hx_str(root->module && *root->module ? root->module : NULL),
+                     .address = hx_int_if(place, root->address),
+                     .size = hx_int_if(place || root->kind == HX_ROOT_REGISTER, root->size),
+                     .direct_objects = hx_int(root->direct_objects), .value = hx_int(root->value),
+                     .tid = hx_int(root->tid), .symbol = hx_str(root->symbol),
+                     .near = hx_str(root->near), .layout = hx_int_if(root->layout, root->layout),
+                     .layout_at = hx_int_if(root->layout, root->layout_at)));
     }
     return NULL;
 }
@@ -55,9 +57,26 @@ static hx_error *write_types(struct hx_writer *w)
 {
     for (size_t i = 0; i < w->snapshot->types.n; i++) {
         const struct hx_type *type = &w->snapshot->types.v[i];
+        char source[HX_SOURCES];
         HX_TRY(hx_write(w, type, .type = hx_int(i + 1), .name = hx_str(type->name),
                         .confidence = hx_str(hx_confidence_name(type->confidence)),
-                        .symbol = hx_str(type->symbol)));
+                        .symbol = hx_str(type->symbol),
+                        .source = hx_str(hx_type_sources(type, source)),
+                        .layout = hx_int_if(type->layout, type->layout)));
+    }
+    return NULL;
+}
+
+static hx_error *write_layouts(struct hx_writer *w)
+{
+    for (size_t i = 0; i < w->snapshot->layouts.n; i++) {
+        const struct hx_layout *layout = &w->snapshot->layouts.v[i];
+        HX_TRY(hx_write(w, layout, .layout = hx_int(i + 1), .size = hx_int(layout->size),
+                        .repeats = hx_int(layout->repeats)));
+        for (size_t k = 0; k < layout->fields.n; k++)
+            HX_TRY(hx_write(w, field, .layout = hx_int(i + 1),
+                            .offset = hx_int(layout->fields.v[k].offset),
+                            .name = hx_str(layout->fields.v[k].name)));
     }
     return NULL;
 }
@@ -181,6 +200,7 @@ hx_error *hx_writer_records(struct hx_writer *w)
     HX_TRY(write_bare(w));
     HX_TRY(hx_writer_named(w));
     HX_TRY(write_types(w));
+    HX_TRY(write_layouts(w));
     HX_TRY(write_shapes(w));
     HX_TRY(write_account(w));
     HX_TRY(hx_writer_leaks(w));
@@ -244,6 +264,14 @@ hx_error *hx_writer_notes(const struct hx_writer *w, const char *before, struct 
     return ret->failed || w->notes.failed ? hx_error_nomem() : NULL;
 }
 
+static uint64_t typed_bytes(const struct hx_writer *w)
+{
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; w->graph->type && i < w->graph->n; i++)
+        bytes += hx_writer_type(w, i) ? w->graph->size[i] : 0;
+    return bytes;
+}
+
 hx_error *hx_writer_summary(struct hx_writer *w)
 {
     const struct hx_snapshot *s = w->snapshot;
@@ -273,5 +301,6 @@ hx_error *hx_writer_summary(struct hx_writer *w)
         .interior = hx_int(s->interior), .complete = hx_int(s->complete),
         .notes = {notes.n ? notes.s : NULL, notes.n}, .parts = hx_int(w->parts),
         .started_at_ns = hx_int_if(s->started_at_ns, s->started_at_ns),
-        .stray_edges = w->stray_edges, .doubt_bytes = w->doubt_bytes);
+        .stray_edges = w->stray_edges, .doubt_bytes = w->doubt_bytes,
+        .typed_bytes = hx_int_if(heap && w->graph->type, typed_bytes(w)));
 }

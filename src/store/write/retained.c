@@ -333,6 +333,7 @@ static int64_t type_number(const void *context, uint32_t key)
 static hx_error *write_type_rows(struct hx_writer *w, const struct hx_key_sums *census,
                                  const struct hx_groups *groups)
 {
+    char source[HX_SOURCES];
     for (uint32_t key = 0; key < census->n; key++) {
         bool known = key + 1 < census->n;
         const struct hx_type *type = known ? &w->snapshot->types.v[key] : NULL;
@@ -345,7 +346,9 @@ static hx_error *write_type_rows(struct hx_writer *w, const struct hx_key_sums *
                         .objects = hx_int(census->objects[key]),
                         .retained_bytes = hx_int_if(measured, bytes),
                         .retained_objects = hx_int_if(measured, groups ? groups->objects[key] : 0),
-                        .symbol = hx_str(type ? type->symbol : NULL)));
+                        .symbol = hx_str(type ? type->symbol : NULL),
+                        .source = hx_str(type ? hx_type_sources(type, source) : NULL),
+                        .layout = hx_int_if(type && type->layout, type ? type->layout : 0)));
     }
     return NULL;
 }
