@@ -66,6 +66,14 @@ static struct hx_value int_value(uint64_t value)
     return (struct hx_value){.type = HX_VALUE_INT, .i = (int64_t)value};
 }
 
+/* NULL for an empty one. */
+static struct hx_value text_value(const struct hx_text *text)
+{
+    if (!text->n)
+        return (struct hx_value){.type = HX_VALUE_NULL};
+    return (struct hx_value){.type = HX_VALUE_TEXT, .text = text->s, .text_bytes = text->n};
+}
+
 /* People read the shape of what has no type; programs read NULL. */
 static struct hx_value type_value(const struct hx_snapshot *snapshot, hx_obj object,
                                   enum hx_format format, struct hx_text *name)
@@ -73,9 +81,7 @@ static struct hx_value type_value(const struct hx_snapshot *snapshot, hx_obj obj
     const bool typed = hx_snapshot_number_of(snapshot, object) < snapshot->types.n;
     if (format == HX_FORMAT_TEXT || typed)
         hx_snapshot_put_name(snapshot, object, name);
-    if (!name->n)
-        return (struct hx_value){.type = HX_VALUE_NULL};
-    return (struct hx_value){.type = HX_VALUE_TEXT, .text = name->s, .text_bytes = name->n};
+    return text_value(name);
 }
 
 /* What a rule says of a word that is not firm, be the rule switched off or not. */
@@ -96,7 +102,9 @@ static hx_error *add_step(hx_rows *rows, const struct hx_snapshot *snapshot, siz
                           size_t number, const struct hx_step *step, enum hx_format format)
 {
     HX_CLEANUP(hx_text_free) struct hx_text said = {0};
+    HX_CLEANUP(hx_text_free) struct hx_text field = {0};
     HX_TRY(tell_rule(snapshot, step, &said));
+    hx_step_put_field(snapshot, step, &field);
     const struct hx_graph *graph = &snapshot->graph;
     const char *kind = hx_edge_kind_name((enum hx_edge_kind)step->kind);
     HX_CLEANUP(hx_text_free) struct hx_text name = {0};
@@ -111,18 +119,18 @@ static hx_error *add_step(hx_rows *rows, const struct hx_snapshot *snapshot, siz
         {.type = HX_VALUE_TEXT, .text = kind, .text_bytes = strlen(kind)},
         int_value(graph->size[step->target]),
         type_value(snapshot, step->target, format, &name),
-        said.n ? (struct hx_value){.type = HX_VALUE_TEXT, .text = said.s, .text_bytes = said.n}
-               : null,
+        text_value(&said),
+        text_value(&field),
     };
-    HX_NEED(!name.failed);
+    HX_NEED(!name.failed && !field.failed);
     return hx_rows_add(rows, values);
 }
 
 static hx_error *make_rows(const struct hx_snapshot *snapshot, const struct hx_chains *chains,
                            enum hx_format format, hx_rows **ret)
 {
-    static const char *const names[] = {"chain",  "step", "root_id", "source", "target",
-                                        "offset", "kind", "bytes",   "type",   "rule"};
+    static const char *const names[] = {"chain",  "step", "root_id", "source", "target", "offset",
+                                        "kind",   "bytes", "type",   "rule",   "field"};
     HX_TRY(hx_rows_create(names, sizeof names / sizeof *names, ret));
     for (size_t i = 0; i < chains->n; i++)
         for (size_t j = 0; j < chains->chain[i].n; j++) {

@@ -31,6 +31,11 @@ struct hx_step {
 unsigned hx_step_rule(const struct hx_snapshot *snapshot, const struct hx_step *step,
                       hx_eidx *ret_edge);
 
+/* Appends the field that a step's word is, by the type of what it lies in: "next",
+ * "db[0].dict". False: it is not known. */
+bool hx_step_put_field(const struct hx_snapshot *snapshot, const struct hx_step *step,
+                       struct hx_text *text);
+
 struct hx_chain {
     struct hx_step *step;
     size_t n;

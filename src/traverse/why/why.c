@@ -536,6 +536,15 @@ unsigned hx_step_rule(const struct hx_snapshot *snapshot, const struct hx_step *
     return 0;
 }
 
+bool hx_step_put_field(const struct hx_snapshot *snapshot, const struct hx_step *step,
+                       struct hx_text *text)
+{
+    if (step->source != HX_NO_OBJ)
+        return hx_snapshot_put_field(snapshot, step->source, step->offset, text);
+    const struct hx_root *root = &snapshot->roots.v[step->root];
+    return hx_snapshot_put_root_field(snapshot, step->root, root->address + step->offset, text);
+}
+
 void hx_chains_deinit(struct hx_chains *chains)
 {
     for (size_t i = 0; i < chains->n; i++)

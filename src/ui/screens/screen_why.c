@@ -158,6 +158,8 @@ static hx_error *add_step(struct asking *asking, size_t number, const struct hx_
         hx_text_count(&text, (int64_t)left_out);
         hx_text_puts(&text, alike ? " such" : " steps");
     } else {
+        if (hx_step_put_field(snapshot, step, &text))
+            hx_text_puts(&text, " -> ");
         hx_text_putf(&text, "0x%" PRIx64, graph->addr[step->target]);
     }
     return set_text(&cell[REFERENCE], &text);
