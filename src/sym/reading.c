@@ -17,10 +17,16 @@ void hx_reading_init(struct hx_reading *reading)
     pthread_mutex_init(&reading->lock, NULL);
 }
 
+static void free_unread(struct hx_unread *unread)
+{
+    free(unread->path);
+    free(unread->what);
+}
+
 void hx_reading_deinit(struct hx_reading *reading)
 {
     for (size_t i = 0; i < reading->unread.n; i++)
-        free(reading->unread.v[i].path);
+        free_unread(&reading->unread.v[i]);
     hx_vec_free(&reading->unread);
     pthread_mutex_destroy(&reading->lock);
 }
@@ -50,11 +56,13 @@ void hx_reading_leave(struct hx_reading *reading, const char *path, const char *
     pthread_mutex_lock(&reading->lock);
     bool known = false;
     for (size_t i = 0; i < reading->unread.n && !known; i++)
-        known = reading->unread.v[i].what == what && !strcmp(reading->unread.v[i].path, path);
-    struct hx_unread unread = {known || reading->unread.n == UNREAD_MAX ? NULL : strdup(path),
-                               what};
-    if (unread.path && !hx_vec_push(&reading->unread, unread))
-        free(unread.path);
+        known =
+            !strcmp(reading->unread.v[i].what, what) && !strcmp(reading->unread.v[i].path, path);
+    if (!known && reading->unread.n < UNREAD_MAX) {
+        struct hx_unread unread = {strdup(path), strdup(what)};
+        if (!unread.path || !unread.what || !hx_vec_push(&reading->unread, unread))
+            free_unread(&unread);
+    }
     reading->n_unread += !known;
     pthread_mutex_unlock(&reading->lock);
 }

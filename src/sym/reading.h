@@ -49,8 +49,7 @@
 
 /* A part of a file that was left out. */
 struct hx_unread {
-    char *path;
-    const char *what; /* constant */
+    char *path, *what;
 };
 
 /* Of all files of a target. Any thread may read; only the one that listens is ended. */
