@@ -292,9 +292,14 @@ int hx_debug_open_packed(const struct hx_debug_search *search, int fd)
     return out;
 }
 
+bool hx_debug_is_inside(int fd)
+{
+    return has_section(fd, ".debug_info") || has_section(fd, ".zdebug_info");
+}
+
 int hx_debug_open(const struct hx_debug_search *search, int fd)
 {
-    if (has_section(fd, ".debug_info") || has_section(fd, ".zdebug_info"))
+    if (hx_debug_is_inside(fd))
         return -1;
     int found = *search->build_id ? open_by_id(search->root, search->build_id) : -1;
     return found < 0 && search->path[0] == '/' ? open_debuglink(search, fd) : found;

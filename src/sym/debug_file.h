@@ -12,6 +12,9 @@ struct hx_reading;
 /* The build-id of an ELF file; "" when it has none. False: no ELF file. */
 bool hx_build_id(int fd, char ret[HX_BUILD_ID]);
 
+/* Has an ELF file debug information of its own? */
+bool hx_debug_is_inside(int fd);
+
 struct hx_debug_search {
     int root;                    /* the root folder of the target, O_PATH; -1: it is our own */
     const char *path, *build_id; /* of the file; build_id "": it has none */

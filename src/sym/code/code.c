@@ -43,7 +43,7 @@ static void close_fd(int fd)
 
 static void deinit_file(struct hx_code_file *file)
 {
-    hx_code_dwarf_destroy(file->dwarf);
+    hx_code_reader_destroy(file->dwarf);
     hx_vec_free(&file->once);
     hx_vec_free(&file->types);
     hx_code_symbols_deinit(&file->symbols);

@@ -9,14 +9,10 @@
 #include "base/lower_bound.h"
 
 #include <dwarf.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #define DEPTH_MAX   256                 /* of entries within entries */
 #define LOOK_BACK   64                  /* ranges that lie over each other */
@@ -58,6 +54,7 @@ struct hx_code_dwarf {
     const struct hx_module_file *file;
     struct hx_reading *reading;
     struct hx_code_tables tables, alt;
+    bool guarded;      /* split units can be read */
     uint64_t budget;   /* entries and ranges that may still be looked at */
     uint64_t spent_ns; /* processor time of earlier calls, and when this one began */
     uint64_t begun_ns;
@@ -175,47 +172,6 @@ static int compare_range_starts(const void *a, const void *b)
     return x->end > y->end ? -1 : x->end < y->end;
 }
 
-static bool is_trusted_file(const struct stat *st)
-{
-    return st->st_uid == 0 || st->st_uid == geteuid();
-}
-
-/* May somebody else put another file at a path that lies in this folder? */
-static bool is_safe_folder(const struct stat *st)
-{
-    bool others = st->st_mode & S_IWOTH || (st->st_mode & S_IWGRP && st->st_gid != getegid());
-    return is_trusted_file(st) && (!others || st->st_mode & S_ISVTX);
-}
-
-/* Would libdw, which opens and maps the file of a split unit by itself, come upon one that somebody
- * else could make, exchange, or cut off under our hands? */
-static bool is_trusted(const char *dir, const char *name)
-{
-    char path[2 * PATH_MAX];
-    struct stat st;
-    int n = name[0] == '/' ? snprintf(path, sizeof path, "%s", name)
-                           : snprintf(path, sizeof path, "%s/%s", dir, name);
-    if (n < 0 || (size_t)n >= sizeof path || path[0] != '/')
-        return false;
-    for (char *at = path; at; at = strchr(at + 1, '/')) {
-        char kept = at[1];
-        at[1] = 0; /* with the slash at its end: what a link leads to */
-        bool safe = stat(path, &st) == 0 && S_ISDIR(st.st_mode) && is_safe_folder(&st);
-        at[1] = kept;
-        if (!safe)
-            return false;
-        char *slash = strchr(at + 1, '/');
-        if (slash)
-            *slash = 0;
-        safe = lstat(path, &st) == 0 && is_trusted_file(&st);
-        if (slash)
-            *slash = '/';
-        if (!safe)
-            return false;
-    }
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode) && is_trusted_file(&st);
-}
-
 static const char *string_of(Dwarf_Die *die, unsigned name)
 {
     Dwarf_Attribute attr;
@@ -241,16 +197,20 @@ static void keep_own(Dwarf *split)
 }
 
 /* Where the entries of a unit are: in itself, or in the split-off file if it can be had. */
-static void find_split(struct unit *unit)
+static void find_split(const struct hx_code_dwarf *dwarf, struct unit *unit)
 {
     uint8_t type;
     Dwarf_Die die, split;
     const char *name = string_of(&unit->skeleton, DW_AT_dwo_name);
     if (!name)
         name = string_of(&unit->skeleton, DW_AT_GNU_dwo_name);
-    const char *dir = string_of(&unit->skeleton, DW_AT_comp_dir);
-    if (!name || !is_trusted(dir ? dir : "", name))
+    if (!name)
         return;
+    if (!dwarf->guarded) {
+        hx_reading_leave(dwarf->reading, dwarf->file->path,
+                         "split units, as the kernel cannot watch what their reader opens");
+        return;
+    }
     if (dwarf_cu_info(unit->skeleton.cu, NULL, &type, &die, &split, NULL, NULL, NULL) == 0 &&
         split.cu) {
         if (unit->die.cu != split.cu)
@@ -314,7 +274,7 @@ uint64_t hx_code_dwarf_each_unit(struct hx_code_dwarf *dwarf,
         bool known = (type == DW_UT_compile || type == DW_UT_skeleton) &&
                      dwarf_tag(&die) != DW_TAG_partial_unit && k < dwarf->units.n;
         if (known && type == DW_UT_skeleton)
-            find_split(&dwarf->units.v[k]);
+            find_split(dwarf, &dwarf->units.v[k]);
         if (known)
             die = dwarf->units.v[k++].die;
         if (!each(context, &die))
@@ -325,21 +285,21 @@ uint64_t hx_code_dwarf_each_unit(struct hx_code_dwarf *dwarf,
 }
 
 struct hx_code_dwarf *hx_code_dwarf_create(const struct hx_module_file *file,
-                                           struct hx_reading *reading, int fd, int debug_fd,
-                                           int alt_fd)
+                                           struct hx_reading *reading, const int fds[3],
+                                           bool guarded)
 {
     struct hx_code_dwarf *dwarf = malloc(sizeof *dwarf);
     if (!dwarf)
         return NULL;
-    *dwarf = (struct hx_code_dwarf){.file = file, .reading = reading};
-    if (!hx_code_tables_open(debug_fd, reading, file->path, &dwarf->tables) &&
-        !hx_code_tables_open(fd, reading, file->path, &dwarf->tables)) {
+    *dwarf = (struct hx_code_dwarf){.file = file, .reading = reading, .guarded = guarded};
+    if (!hx_code_tables_open(fds[1], reading, file->path, &dwarf->tables) &&
+        !hx_code_tables_open(fds[0], reading, file->path, &dwarf->tables)) {
         free(dwarf);
         return NULL;
     }
     dwarf->budget = dwarf->tables.bytes;
     /* Without one libdw would go and look for it. */
-    if (hx_code_tables_open(alt_fd, reading, file->path, &dwarf->alt) ||
+    if (hx_code_tables_open(fds[2], reading, file->path, &dwarf->alt) ||
         hx_code_tables_none(&dwarf->alt))
         dwarf_setalt(dwarf->tables.dwarf, dwarf->alt.dwarf);
     begin_dwarf(dwarf);
@@ -478,7 +438,7 @@ static void walk_unit(struct hx_code_dwarf *dwarf, struct unit *unit)
     struct level level[DEPTH_MAX];
     size_t depth = 0;
     unit->walked = true;
-    find_split(unit);
+    find_split(dwarf, unit);
     unit->cxx = is_cxx(unit);
     if (dwarf_child(&unit->die, &level[0].die) != 0)
         return;

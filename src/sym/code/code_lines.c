@@ -2,15 +2,12 @@
 #include "sym/code/code_private.h"
 
 #include "base/cleanup.h"
-#include "base/index.h"
 #include "base/text.h"
 #include "base/timing.h"
 #include "sym/demangle.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define TYPES_MAX 1000000 /* of one file */
 
 /* --- the answers that were given --------------------------------------------- */
 
@@ -227,7 +224,9 @@ static bool load_dwarf(hx_code *code, struct hx_code_file *file)
     const struct hx_debug_search search = hx_code_debug_search(code, file);
     HX_FD int debug = hx_debug_open(&search, fd);
     HX_FD int shared = hx_debug_open_shared(&search, debug >= 0 ? debug : fd);
-    file->dwarf = hx_code_dwarf_create(&file->file, &code->reading, fd, debug, shared);
+    if (debug >= 0 || hx_debug_is_inside(fd))
+        file->dwarf =
+            hx_code_reader_create(&file->file, &code->reading, (int[]){fd, debug, shared});
     hx_timing_end(begun, "debug-information", 1);
     if (opened)
         close(fd);
@@ -237,7 +236,7 @@ static bool load_dwarf(hx_code *code, struct hx_code_file *file)
 /* What was read in part because reading was to end is read anew when somebody asks again. */
 static void forget_dwarf(struct hx_code_file *file)
 {
-    hx_code_dwarf_destroy(file->dwarf);
+    hx_code_reader_destroy(file->dwarf);
     file->dwarf = NULL;
     file->dwarf_tried = false;
     hx_vec_free(&file->types);
@@ -263,7 +262,7 @@ static size_t name_address(hx_code *code, struct hx_code_file *file, uint64_t va
         return 0;
     vaddr = meant(file, vaddr);
     size_t n =
-        file->dwarf ? hx_code_dwarf_scopes(file->dwarf, vaddr, scopes, HX_CODE_LINES_MAX) : 0;
+        file->dwarf ? hx_code_reader_scopes(file->dwarf, vaddr, scopes, HX_CODE_LINES_MAX) : 0;
     if (!n) {
         scopes[0] = (struct hx_code_scope){.entry = UINT64_MAX};
         n = 1;
@@ -323,26 +322,13 @@ size_t hx_code_lines(hx_code *code, uint32_t file, uint64_t vaddr, const struct 
 struct type_keeper {
     hx_code *code;
     struct hx_code_file *file;
-    struct hx_index index; /* of types */
 };
 
-/* Keeps each type once: every unit that includes a header has those in it. */
 static bool keep_type(void *context, const char *name, uint64_t bytes)
 {
     struct type_keeper *keeper = context;
     struct hx_code_type type = {keep_line_text(keeper->code, name), bytes};
-    const struct hx_code_type *known = keeper->file->types.v;
-    uint64_t key = hash_vaddr(0, (uint64_t)(uintptr_t)type.name + bytes);
-    if (keeper->file->types.n >= TYPES_MAX || !type.name)
-        return false;
-    for (uint32_t at = 0, i; hx_index_next(&keeper->index, key, &at, &i);)
-        if (known[i].name == type.name && known[i].bytes == bytes)
-            return true;
-    if (!hx_vec_push(&keeper->file->types, type))
-        return false;
-    hx_error *err = hx_index_add(&keeper->index, key, (uint32_t)keeper->file->types.n - 1);
-    hx_error_free(err);
-    return !err;
+    return type.name && hx_vec_push(&keeper->file->types, type);
 }
 
 static void load_types(hx_code *code, struct hx_code_file *file, uint64_t deadline_ns)
@@ -352,8 +338,7 @@ static void load_types(hx_code *code, struct hx_code_file *file, uint64_t deadli
         return;
     file->types_tried = true;
     file->types_whole =
-        !file->dwarf || hx_code_dwarf_types(file->dwarf, deadline_ns, keep_type, &keeper);
-    hx_index_free(&keeper.index);
+        !file->dwarf || hx_code_reader_types(file->dwarf, deadline_ns, keep_type, &keeper);
     if (hx_reading_ended(&code->reading))
         forget_dwarf(file);
 }

@@ -7,6 +7,7 @@
 #include "sym/module_private.h"
 #include "sym/reading.h"
 
+#include "base/text.h"
 #include "base/vec.h"
 
 #include <elfutils/libdw.h>
@@ -14,6 +15,7 @@
 #include <stdatomic.h>
 
 struct hx_code_dwarf;
+struct hx_code_reader;
 
 /* Strings and lines that live as long as the set. Memory from pieces that never move. */
 struct hx_code_piece {
@@ -93,7 +95,7 @@ struct hx_code_file {
 
     /* With the lock of names. */
     bool dwarf_tried;
-    struct hx_code_dwarf *dwarf; /* NULL: none */
+    struct hx_code_reader *dwarf; /* NULL: none */
     bool types_tried, types_whole;
     HX_VEC(struct hx_code_type) types;
     bool once_tried;
@@ -215,11 +217,12 @@ struct hx_code_scope {
     uint32_t declared_line;
 };
 
-/* NULL when neither fd has debug information that can be used. `fd` is that of the file.
- * Needs none of the descriptors afterwards. */
+/* NULL when neither the file (fds[0]) nor its debug file (fds[1]) has debug information that can be
+ * used; fds[2] is what that shares with others. Needs none of them afterwards. guarded: what libdw
+ * opens by itself goes through rules of ours. */
 struct hx_code_dwarf *hx_code_dwarf_create(const struct hx_module_file *file,
-                                           struct hx_reading *reading, int fd, int debug_fd,
-                                           int alt_fd);
+                                           struct hx_reading *reading, const int fds[3],
+                                           bool guarded);
 void hx_code_dwarf_destroy(struct hx_code_dwarf *dwarf);
 
 /* The functions at vaddr, innermost first, at most max; 0: nothing is known. One without a name
@@ -241,6 +244,20 @@ bool hx_code_dwarf_sibling(struct hx_code_dwarf *dwarf, Dwarf_Die *die, Dwarf_Di
 bool hx_code_dwarf_types(struct hx_code_dwarf *dwarf, uint64_t deadline_ns,
                          bool (*each)(void *context, const char *name, uint64_t bytes),
                          void *context);
+
+/* --- code_reader.c ----------------------------------------------------------- */
+
+/* The same, done by a process of its own: whatever becomes of that, its end is noted in `reading`,
+ * and nothing is known from then on. Strings are valid until the next call. */
+#define HX_CODE_READER_ENDED "debug information, whose reader ended"
+struct hx_code_reader *hx_code_reader_create(const struct hx_module_file *file,
+                                             struct hx_reading *reading, const int fds[3]);
+void hx_code_reader_destroy(struct hx_code_reader *reader);
+size_t hx_code_reader_scopes(struct hx_code_reader *reader, uint64_t vaddr,
+                             struct hx_code_scope *scopes, size_t max);
+bool hx_code_reader_types(struct hx_code_reader *reader, uint64_t deadline_ns,
+                          bool (*each)(void *context, const char *name, uint64_t bytes),
+                          void *context);
 
 /* --- code.c ------------------------------------------------------------------ */
 
