@@ -7,6 +7,8 @@
 #include "base/cleanup.h"
 #include "base/proc.h"
 #include "record/launch.h"
+#include "sym/code/code.h"
+#include "sym/reader/reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -258,6 +260,24 @@ static void check_record(struct hx_preflight *p, struct hx_check *check)
         hx_check_say(check, HX_CHECK_OK, "", "heapx record can set probes");
 }
 
+static void check_reader(struct hx_preflight *p, struct hx_check *check)
+{
+    unsigned guards;
+    (void)p;
+    hx_error *err = hx_code_try_reader(&guards);
+    if (err)
+        say_refusal(check, err);
+    else if (!(guards & HX_READER_CALLS))
+        hx_check_say(check, HX_CHECK_NO, "use a kernel with seccomp filters",
+                     "a process of its own, which may make any system call");
+    else
+        hx_check_say(check, HX_CHECK_OK, "", "a process of its own, %s, with a filter of calls%s",
+                     guards & HX_READER_USER ? "as nobody's user"
+                     : geteuid() == 0        ? "as root all the same"
+                                             : "as this user",
+                     guards & HX_READER_MEMORY ? " and bounds on memory" : "");
+}
+
 /* --- The list ----------------------------------------------------------------- */
 
 const struct hx_preflight_check hx_machine_checks[] = {
@@ -273,6 +293,7 @@ const struct hx_preflight_check hx_machine_checks[] = {
     {.name = "userfaultfd", .required = false, .kind = HX_E_FAIL, .run = check_userfaultfd},
     {.name = "map_files", .required = false, .kind = HX_E_FAIL, .run = check_map_files},
     {.name = "seccomp", .required = false, .kind = HX_E_FAIL, .run = check_own_seccomp},
+    {.name = "debug_reader", .required = false, .kind = HX_E_FAIL, .run = check_reader},
     {.name = "limits", .required = false, .kind = HX_E_FAIL, .run = check_limits},
     {.name = "run", .required = false, .kind = HX_E_FAIL, .run = check_run},
     {.name = "record", .required = false, .kind = HX_E_PERM, .run = check_record},

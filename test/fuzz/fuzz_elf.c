@@ -6,10 +6,12 @@
  * what compilers are there, split and packed, symbols in .gnu_debugdata, notes.
  */
 #include "fuzz.h"
+#include "base/text.h"
 #include "record/bpf/unwind_table.h"
 #include "sym/code/code.h"
 #include "sym/elf.h"
 #include "sym/module.h"
+#include "sym/reading.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -274,6 +276,19 @@ static bool fail(hx_error *err)
     return right;
 }
 
+/* A reader that ended is what a crash was before there were readers. */
+static bool readers_live(hx_code *code)
+{
+    struct hx_text told = {0};
+    uint64_t n;
+    hx_reading_tell(hx_code_reading(code), &told, &n);
+    bool live = !strstr(hx_text_str(&told), "reader ended");
+    if (!live)
+        printf("wrong: %s\n", hx_text_str(&told));
+    hx_text_free(&told);
+    return live;
+}
+
 /* The roots' side: modules, and the names of their data. */
 static bool read_module(const struct hx_mapping *mapping, size_t n)
 {
@@ -340,6 +355,7 @@ static bool one(void *opaque, const struct hx_fuzz_case *c, unsigned *kind)
             err = hx_code_add(code, 0, &mapping[i], &file);
     if (!err && file != HX_NO_FILE)
         *kind = name(code, file, &layout, &state);
+    right &= !code || readers_live(code);
     hx_code_destroy(code);
     hx_elf_layout_deinit(&layout);
     return fail(err) && right;

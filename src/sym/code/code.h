@@ -33,6 +33,10 @@ hx_code *hx_code_share(hx_code *code);
 struct hx_reading;
 struct hx_reading *hx_code_reading(hx_code *code);
 
+/* Starts, and ends, a process as those that read debug information: what keeps it from doing harm
+ * (enum hx_reader_guard). */
+hx_error *hx_code_try_reader(unsigned *ret_guards);
+
 /* The number of the file behind an executable mapping of the process; one file has one number,
  * however often it is mapped. "[vdso]" is one. HX_NO_FILE: no file (a JIT). A file that cannot be
  * opened or makes no sense has a number all the same, its path, no names and no tables. */

@@ -91,6 +91,15 @@ struct hx_code_reader *hx_code_reader_create(const struct hx_module_file *file,
     return NULL;
 }
 
+hx_error *hx_code_try_reader(unsigned *ret_guards)
+{
+    struct hx_reader *reader;
+    HX_TRY(hx_reader_start(SERVICE, &reader));
+    *ret_guards = hx_reader_guards(reader);
+    hx_reader_stop(reader);
+    return NULL;
+}
+
 void hx_code_reader_destroy(struct hx_code_reader *reader)
 {
     if (!reader)
