@@ -2,6 +2,7 @@
 """bounds.py - files that a program chose: debug information, symbols and packed tables without end,
 things that only look like files. heapx leaves them out, says so, and ends when it is told to."""
 import lzma
+import glob
 import os
 import re
 import signal
@@ -158,11 +159,23 @@ def lines(path):
     elf.write()
 
 
-def used(pid):
-    """Seconds of processor time of a process so far."""
+def fields_of(pid):
+    """Of /proc/PID/stat, from the state on."""
     with open(f"/proc/{pid}/stat", "rb") as file:
-        fields = file.read().rsplit(b")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return file.read().rsplit(b")", 1)[1].split()
+
+
+def used(pid):
+    """Seconds of processor time so far of a process, its readers of files, and those that ended."""
+    ticks = sum(int(n) for n in fields_of(pid)[11:15])
+    for children in glob.glob(f"/proc/{pid}/task/*/children"):
+        try:
+            with open(children, encoding="ascii") as file:
+                ticks += sum(int(n) for child in file.read().split()
+                             for n in fields_of(child)[11:15])
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # it has ended meanwhile
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def ended_after(pid, delay):
@@ -172,12 +185,11 @@ def ended_after(pid, delay):
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     end = time.monotonic() + 100
     while used(process.pid) < delay and time.monotonic() < end:
-        with open(f"/proc/{process.pid}/stat", "rb") as file:
-            if file.read().rsplit(b")", 1)[1].split()[0] == b"Z":
-                break
+        if fields_of(process.pid)[0] == b"Z":
+            break
         time.sleep(0.01)
     before = used(process.pid)
-    process.send_signal(signal.SIGTERM)
+    os.kill(process.pid, signal.SIGTERM)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = status
     return usage.ru_utime + usage.ru_stime - before
