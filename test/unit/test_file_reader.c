@@ -145,7 +145,7 @@ static void answer_test(void *context, const struct hx_reader_work *work)
     }
 }
 
-__attribute__((constructor)) static void serve_test(int argc, char **argv)
+HX_READER_SERVICE static void serve_test(int argc, char **argv)
 {
     hx_reader_serve(argc, argv, SERVICE, answer_test, NULL);
 }

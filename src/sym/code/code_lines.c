@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define READERS_MAX 256 /* processes at a time */
+
 /* --- the answers that were given --------------------------------------------- */
 
 static size_t hash_vaddr(uint32_t file, uint64_t vaddr)
@@ -224,9 +226,15 @@ static bool load_dwarf(hx_code *code, struct hx_code_file *file)
     const struct hx_debug_search search = hx_code_debug_search(code, file);
     HX_FD int debug = hx_debug_open(&search, fd);
     HX_FD int shared = hx_debug_open_shared(&search, debug >= 0 ? debug : fd);
-    if (debug >= 0 || hx_debug_is_inside(fd))
+    if (debug < 0 && !hx_debug_is_inside(fd))
+        ;
+    else if (code->n_readers == READERS_MAX)
+        hx_reading_leave(&code->reading, file->file.path,
+                         "debug information, as 256 files are being read already");
+    else
         file->dwarf =
             hx_code_reader_create(&file->file, &code->reading, (int[]){fd, debug, shared});
+    code->n_readers += file->dwarf != NULL;
     hx_timing_end(begun, "debug-information", 1);
     if (opened)
         close(fd);
@@ -234,8 +242,9 @@ static bool load_dwarf(hx_code *code, struct hx_code_file *file)
 }
 
 /* What was read in part because reading was to end is read anew when somebody asks again. */
-static void forget_dwarf(struct hx_code_file *file)
+static void forget_dwarf(hx_code *code, struct hx_code_file *file)
 {
+    code->n_readers -= file->dwarf != NULL;
     hx_code_reader_destroy(file->dwarf);
     file->dwarf = NULL;
     file->dwarf_tried = false;
@@ -280,7 +289,7 @@ static size_t name_address(hx_code *code, struct hx_code_file *file, uint64_t va
     }
     if (!hx_reading_ended(&code->reading))
         return n;
-    forget_dwarf(file);
+    forget_dwarf(code, file);
     return 0;
 }
 
@@ -340,7 +349,7 @@ static void load_types(hx_code *code, struct hx_code_file *file, uint64_t deadli
     file->types_whole =
         !file->dwarf || hx_code_reader_types(file->dwarf, deadline_ns, keep_type, &keeper);
     if (hx_reading_ended(&code->reading))
-        forget_dwarf(file);
+        forget_dwarf(code, file);
 }
 
 bool hx_code_types(hx_code *code, uint32_t i, uint64_t deadline_ns,

@@ -133,7 +133,7 @@ struct hx_code {
     pthread_mutex_t names; /* of what follows, and of debug information: may be held for seconds */
     struct hx_code_store store;
     struct hx_code_answer *answers;
-    size_t n_answers, n_slots;
+    size_t n_answers, n_slots, n_readers;
 };
 
 /* The number must be less than hx_code_count(). */

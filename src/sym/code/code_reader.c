@@ -245,7 +245,7 @@ static void answer_code(void *context, const struct hx_reader_work *work)
         answer_types(service, work);
 }
 
-__attribute__((constructor)) static void serve_code(int argc, char **argv)
+HX_READER_SERVICE static void serve_code(int argc, char **argv)
 {
     struct service service = {0};
     hx_reader_serve(argc, argv, SERVICE, answer_code, &service);

@@ -33,6 +33,13 @@ struct hx_reader {
     size_t answer_size;
 };
 
+/* Started to be a reader, and no service took over: main() would start readers in its turn. */
+__attribute__((constructor)) static void end_without_service(int argc, char **argv)
+{
+    if (argc > 0 && strcmp(argv[0], HX_READER_NAME) == 0)
+        _exit(1);
+}
+
 /* --- starting ------------------------------------------------------------------ */
 
 /* One that file actions do not overwrite. */

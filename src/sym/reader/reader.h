@@ -8,7 +8,9 @@
  * asked of heapx, which opens those only that nobody but the user and root could have made
  * (trusted_file.h). What it answers is copied, then tested (flat.h).
  *
- * Services are functions of this program; each has a constructor that calls hx_reader_serve().
+ * Services are functions of this program; each has an HX_READER_SERVICE that calls
+ * hx_reader_serve(). A program that was started to be a reader never gets to its main(): where no
+ * service has the name, it ends.
  */
 #ifndef HX_SYM_READER_READER_H
 #define HX_SYM_READER_READER_H
@@ -61,6 +63,9 @@ struct hx_reader_work {
     struct hx_reading *reading;
     struct hx_flat *ret;
 };
+
+/* Runs before main(), and before what ends readers without a service. */
+#define HX_READER_SERVICE __attribute__((constructor(200)))
 
 /* Where the program was started to be a reader with this service it answers calls, and never
  * returns; else nothing happens. For constructors, which are told the program's arguments. */

@@ -146,6 +146,7 @@ static bool filter_calls(void)
         ALLOW(rt_sigprocmask),
 #if defined(__SANITIZE_ADDRESS__)
         ALLOW(write),
+        ALLOW(sigaltstack),
         RETURN(SECCOMP_RET_ERRNO | EACCES),
 #endif
         RETURN(SECCOMP_RET_KILL_PROCESS),
