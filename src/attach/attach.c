@@ -5,6 +5,7 @@
 #include "attach/roots/program_roots.h"
 #include "attach/roots/rootmap.h"
 #include "attach/target.h"
+#include "attach/types/debug_types.h"
 #include "attach/types/rtti.h"
 #include "attach/types/vtable.h"
 #include "base/cleanup.h"
@@ -146,6 +147,13 @@ hx_error *hx_attach_types(hx_attach *attach, struct hx_snapshot *snapshot, unsig
     hx_error *err = hx_rtti(snapshot, &source, threads, progress);
     hx_vec_free(&segments);
     return err;
+}
+
+hx_error *hx_attach_debug_types(hx_attach *attach, const struct hx_snapshot *snapshot,
+                                uint64_t deadline_ns, const struct hx_progress *progress,
+                                struct hx_debug_types *ret)
+{
+    return hx_debug_types_find(snapshot, attach->via, attach->code, deadline_ns, progress, ret);
 }
 
 hx_error *hx_attach_program_roots(hx_attach *attach, struct hx_snapshot *snapshot,

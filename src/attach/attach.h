@@ -76,6 +76,13 @@ hx_error *hx_attach_names(hx_attach *attach, struct hx_snapshot *snapshot,
 hx_error *hx_attach_types(hx_attach *attach, struct hx_snapshot *snapshot, unsigned threads,
                           const struct hx_progress *progress);
 
+/* The types and variables of the newest capture's files, as far as they are read by deadline_ns
+ * (CLOCK_MONOTONIC): attach/types/debug_types.h. */
+struct hx_debug_types;
+hx_error *hx_attach_debug_types(hx_attach *attach, const struct hx_snapshot *snapshot,
+                                uint64_t deadline_ns, const struct hx_progress *progress,
+                                struct hx_debug_types *ret);
+
 /* The roots that the target itself names (heapx/roots.h) in the newest capture: what the program
  * has in its arrays, dangling pointers included. Needs the image. Names are the caller's. */
 struct hx_program_root {

@@ -129,8 +129,8 @@ static hx_error *add_step(hx_rows *rows, const struct hx_snapshot *snapshot, siz
 static hx_error *make_rows(const struct hx_snapshot *snapshot, const struct hx_chains *chains,
                            enum hx_format format, hx_rows **ret)
 {
-    static const char *const names[] = {"chain",  "step", "root_id", "source", "target", "offset",
-                                        "kind",   "bytes", "type",   "rule",   "field"};
+    static const char *const names[] = {"chain", "step",  "root_id", "source", "target", "offset",
+                                        "kind",  "bytes", "type",    "rule",   "field"};
     HX_TRY(hx_rows_create(names, sizeof names / sizeof *names, ret));
     for (size_t i = 0; i < chains->n; i++)
         for (size_t j = 0; j < chains->chain[i].n; j++) {

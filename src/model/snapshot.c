@@ -107,8 +107,10 @@ const char *hx_type_sources(const struct hx_type *type, char buf[HX_SOURCES])
 
 void hx_layout_deinit(struct hx_layout *layout)
 {
-    for (size_t i = 0; i < layout->fields.n; i++)
+    for (size_t i = 0; i < layout->fields.n; i++) {
         free(layout->fields.v[i].name);
+        free(layout->fields.v[i].target);
+    }
     hx_vec_free(&layout->fields);
 }
 
@@ -167,6 +169,7 @@ void hx_root_deinit(struct hx_root *root)
     free(root->module);
     free(root->near);
     free(root->thread);
+    free(root->type_spelling);
 }
 
 const struct hx_bare_module *hx_snapshot_bare(const struct hx_snapshot *snapshot,

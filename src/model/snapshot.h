@@ -44,6 +44,8 @@ struct hx_root {
     bool cluster;            /* nameless: hx_scan() splits it at gaps without pointers, see there */
     uint64_t bias;           /* cluster: module load bias, so that a part is named module+offset */
     uint64_t direct_objects; /* distinct objects that its edges point to */
+    char *type_spelling;     /* of a variable's type, as hx_type_table_find() wants it; NULL: not
+                                known so; not stored; owned */
     uint32_t layout;         /* index in layouts + 1; 0: not known */
     uint64_t layout_at;      /* where the typed variable begins in it, in bytes */
 };
@@ -100,6 +102,7 @@ const char *hx_type_sources(const struct hx_type *type, char buf[HX_SOURCES]);
 struct hx_field {
     uint64_t offset; /* in bytes, less than the layout's size where it repeats */
     char *name;      /* a path: "next", "slots[2].key"; owned */
+    char *target;    /* the type that it says its target has; NULL: it says nothing; owned */
 };
 struct hx_layout {
     uint64_t size;                  /* of one element */
@@ -107,6 +110,13 @@ struct hx_layout {
     HX_VEC(struct hx_field) fields; /* by offset */
 };
 void hx_layout_deinit(struct hx_layout *layout);
+
+/* Memory outside the heap of a known type: a variable. */
+struct hx_typed_place {
+    uint64_t address, size; /* address 0: in a register */
+    uint32_t root;          /* of a register: in roots */
+    uint32_t type;          /* in a table (type_table.h) */
+};
 
 /* Blocks of one size class whose words look alike. Invariant: no two of a snapshot have the same
  * label. */

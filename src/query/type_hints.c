@@ -214,13 +214,17 @@ hx_error *hx_type_hints_builtin(hx_type_hints *hints)
     return hx_type_hints_parse("types.d", builtin, sizeof builtin - 1, hints);
 }
 
+void hx_type_hint_deinit(struct hx_type_hint *hint)
+{
+    free(hint->program);
+    free(hint->field);
+    free(hint->target);
+    hx_glob_destroy(hint->type);
+}
+
 void hx_type_hints_free(hx_type_hints *hints)
 {
-    for (size_t i = 0; i < hints->n; i++) {
-        free(hints->v[i].program);
-        free(hints->v[i].field);
-        free(hints->v[i].target);
-        hx_glob_destroy(hints->v[i].type);
-    }
+    for (size_t i = 0; i < hints->n; i++)
+        hx_type_hint_deinit(&hints->v[i]);
     hx_vec_free(hints);
 }

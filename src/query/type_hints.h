@@ -31,6 +31,7 @@ typedef HX_VEC(struct hx_type_hint) hx_type_hints;
 hx_error *hx_type_hints_parse(const char *what, const char *text, size_t n, hx_type_hints *hints);
 /* The lines that heapx brings: containers of libstdc++ and libc++. */
 hx_error *hx_type_hints_builtin(hx_type_hints *hints);
+void hx_type_hint_deinit(struct hx_type_hint *hint);
 void hx_type_hints_free(hx_type_hints *hints);
 
 /* Appends a type's name without blanks that do not count. */

@@ -110,7 +110,7 @@ hx_error *hx_naming_symbol(const char *expr, bool *ret_is, char **ret_module,
 
 bool hx_expression_has_part(const char *text)
 {
-    if (strstr(text, "->"))
+    if (strstr(text, "->") || strchr(text, '.'))
         return true;
     for (const char *at = text; (at = strchr(at, '[')); at++)
         if (!skip_word(at, "[abi:"))
@@ -122,5 +122,6 @@ hx_error *hx_expression_needs_debug(const char *text)
 {
     return expression_error(text,
                             "name the whole variable, or an address that it holds: *0xADDRESS",
-                            "fields need debug information, which this version does not read");
+                            "the fields of this variable are not known: its program has no debug "
+                            "information, or has no such variable");
 }

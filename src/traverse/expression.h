@@ -24,7 +24,7 @@ struct hx_expression {
 /* HX_E_USAGE for what is no expression, whatever the snapshot. */
 hx_error *hx_expression_parse(const char *text, struct hx_expression *ret);
 
-/* Does it speak of a part of a variable, other than by a dot? */
+/* Does it speak of a part of a variable? */
 bool hx_expression_has_part(const char *text);
 
 /* The error about a part of a variable. */

@@ -219,6 +219,100 @@ static hx_error *find_symbol(struct builder *builder, struct search *search, con
     return NULL;
 }
 
+/* --- parts of variables ------------------------------------------------------------------- */
+
+/* Is the field `path` what `wanted` (n bytes, "" for all) says, or a part of that? */
+static bool is_part(const char *path, const char *wanted, size_t n)
+{
+    return strncmp(path, wanted, n) == 0 && (!n || !path[n] || path[n] == '.' || path[n] == '[');
+}
+
+/* Where the path of fields at `at` ends: at "->" or the end. */
+static const char *path_end(const char *at)
+{
+    const char *arrow = strstr(at, "->");
+    return arrow ? arrow : at + strlen(at);
+}
+
+/* The words of a root that lie in a part of it; *ret_known: are its fields? */
+static hx_error *add_part_of_root(struct builder *builder, uint32_t number, const char *path,
+                                  size_t n, bool *ret_known)
+{
+    const struct hx_snapshot *snapshot = builder->snapshot;
+    HX_CLEANUP(hx_text_free) struct hx_text field = {0};
+    *ret_known = !n || snapshot->roots.v[number].layout;
+    for (size_t i = hx_snapshot_root_edges(snapshot, number);
+         *ret_known && i < snapshot->root_edges.n && snapshot->root_edges.v[i].root == number;
+         i++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        hx_text_clear(&field);
+        hx_snapshot_put_root_field(snapshot, number, edge->address, &field);
+        if (is_part(hx_text_str(&field), path, n))
+            HX_TRY(add_edge(builder, edge->target, edge->address, edge->kind));
+    }
+    return field.failed ? hx_error_nomem() : NULL;
+}
+
+/* The same of the objects that the edges behind meaning->first lead to, in place of these. */
+static hx_error *follow_part(struct builder *builder, const char *path, size_t n,
+                             const struct meaning *meaning)
+{
+    const struct hx_snapshot *snapshot = builder->snapshot;
+    const struct hx_graph *graph = &snapshot->graph;
+    HX_CLEANUP(hx_text_free) struct hx_text field = {0};
+    const size_t end = builder->edges.n;
+    for (size_t i = meaning->first; i < end; i++) {
+        const hx_obj object = builder->edges.v[i].target;
+        for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
+            const uint64_t offset = hx_edge_offset(graph->edge[e]);
+            hx_text_clear(&field);
+            if (hx_snapshot_put_field(snapshot, object, offset, &field) &&
+                is_part(hx_text_str(&field), path, n))
+                HX_TRY(add_edge(builder, hx_edge_target(graph->edge[e]),
+                                graph->addr[object] + offset,
+                                (uint8_t)hx_edge_kind_of(graph->edge[e])));
+        }
+    }
+    const size_t found = builder->edges.n - end;
+    if (found)
+        memmove(builder->edges.v + meaning->first, builder->edges.v + end,
+                found * sizeof *builder->edges.v);
+    builder->edges.n = meaning->first + found;
+    return field.failed ? hx_error_nomem() : NULL;
+}
+
+/* symbol.field[3]->field: the words of a part of a variable, and of what they point to. */
+static hx_error *mean_part(struct builder *builder, const char *expr, struct meaning *meaning)
+{
+    const char *mark = strchr(expr, '!');
+    struct search search = {0};
+    bool known;
+    if (mark)
+        search = (struct search){.module = expr, .module_len = (size_t)(mark - expr)};
+    const char *symbol = mark ? mark + 1 : expr;
+    size_t n = strcspn(symbol, ".[-");
+    HX_FREE char *name = strndup(symbol, n);
+    HX_NEED(name);
+    HX_TRY(find_symbol(builder, &search, name, meaning));
+    if (search.found != 1)
+        return search.found ? NULL : hx_expression_needs_debug(expr);
+    meaning->whole = UINT32_MAX;
+    builder->edges.n = meaning->first;
+    const char *path = symbol + n, *end = path_end(path);
+    path += *path == '.';
+    HX_TRY(add_part_of_root(builder, search.last, path, (size_t)(end - path), &known));
+    if (!known)
+        return hx_expression_needs_debug(expr);
+    meaning->module = builder->snapshot->roots.v[search.last].module;
+    meaning->address = meaning->size = 0;
+    while (*end) {
+        path = end + 2;
+        end = path_end(path);
+        HX_TRY(follow_part(builder, path, (size_t)(end - path), meaning));
+    }
+    return NULL;
+}
+
 static hx_error *mean_symbol(struct builder *builder, const char *expr, struct meaning *meaning)
 {
     struct search search = {0};
@@ -228,9 +322,7 @@ static hx_error *mean_symbol(struct builder *builder, const char *expr, struct m
         search = (struct search){.module = expr, .module_len = (size_t)(mark - expr)};
         HX_TRY(find_symbol(builder, &search, mark + 1, meaning));
     }
-    if (!search.found && hx_expression_has_part(expr))
-        return hx_expression_needs_debug(expr);
-    return NULL;
+    return !search.found && hx_expression_has_part(expr) ? mean_part(builder, expr, meaning) : NULL;
 }
 
 /* All roots of a thread or of a module. */

@@ -3,6 +3,8 @@
  *   symbol, module!symbol   every word of the variable (of each one, where several have the name);
  *                           a C++ variable also as the source writes it ("app::cache",
  *                           "app::get()::cache"; see cxxname.h)
+ *   symbol.field->field[3]  the words of a part of a variable, and of what they point to, where
+ *                           its fields are known
  *   thread:TID              stack, registers and thread-local storage of a thread
  *   module:NAME             all roots of a module
  *   type:PATTERN            every object of such a type (as in struct hx_scheme_options)

@@ -321,6 +321,9 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
     case HX_OPT_SUPPRESSIONS:
         args->suppressions[args->n_suppressions++] = value;
         return NULL;
+    case HX_OPT_TYPES:
+        args->types[args->n_types++] = value;
+        return NULL;
     case HX_OPT_VISITS:
         return NULL; /* that it was given is all */
     case HX_OPT_STRICT:
@@ -554,6 +557,7 @@ hx_error *hx_args_parse(const struct hx_command *command, int argc, char **argv,
     ret->attribution = HX_ATTRIBUTION_DEFAULT;
     ret->attribution.pattern = ret->centre;
     ret->suppressions = calloc((size_t)argc + 1, sizeof *ret->suppressions);
+    ret->types = calloc((size_t)argc + 1, sizeof *ret->types);
     HX_NEED(ret->root && ret->retainer && ret->centre && ret->suppressions);
     opterr = 0;
     optind = 0; /* glibc: begin anew, and permute */
@@ -575,7 +579,8 @@ void hx_args_deinit(struct hx_args *args)
     free(args->retainer);
     free(args->centre);
     free(args->suppressions);
-    args->root = args->retainer = args->centre = args->suppressions = NULL;
+    free(args->types);
+    args->root = args->retainer = args->centre = args->suppressions = args->types = NULL;
 }
 
 void hx_option_help(enum hx_option_id id, struct hx_text *text)

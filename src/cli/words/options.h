@@ -56,6 +56,7 @@
     X(RULES, "rules", 0, "-NAME", "a rule of stray references that is not to count (repeat)")      \
     X(ANALYSE, "analyse", 0, "now|later|sure",                                                     \
       "work out all now, later, or also what sure references retain; now by default")              \
+    X(TYPES, "types", 0, "FILE", "what fields lead to where their types do not say (repeat)")      \
     X(VISITS, "visits", 0, NULL,                                                                   \
       "count in censuses how often the document's algorithm visits an object")                     \
     X(CENTRE, "centre", 0, "PATTERN",                                                              \
@@ -104,7 +105,7 @@ enum hx_option_id {
 #define HX_OPTS_ANALYSIS                                                                           \
     (HX_BIT(ROOT) | HX_BIT(SCHEME) | HX_BIT(RETAINER) | HX_BIT(MAX_SET) | HX_BIT(THREADS_AS) |     \
      HX_BIT(HOLDERS) | HX_BIT(RULES) | HX_BIT(ANALYSE))
-#define HX_OPTS_TAKE (HX_OPTS_CAPTURE | HX_OPTS_ANALYSIS)
+#define HX_OPTS_TAKE (HX_OPTS_CAPTURE | HX_OPTS_ANALYSIS | HX_BIT(TYPES))
 /* How recorded stacks are told of; the recording stays what it is. */
 #define HX_OPTS_ATTRIBUTION (HX_BIT(CENTRE) | HX_BIT(RECURSION) | HX_BIT(DEPTH) | HX_BIT(OFFSETS))
 #define HX_OPTS_LEVELS      (HX_BIT(TERSE) | HX_BIT(NORMAL) | HX_BIT(VERBOSE))
@@ -123,6 +124,8 @@ struct hx_args {
     const char *out, *script, *snapshot, *sort, *where, *still, *from, *when;
     const char **suppressions; /* files */
     size_t n_suppressions;
+    const char **types; /* files */
+    size_t n_types;
     bool strict, all;
     bool as_suppressions; /* --format suppressions: rows of leaks as entries that match them */
     const char *by, *of, *exe, *sysroot; /* NULL: not said */

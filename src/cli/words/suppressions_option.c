@@ -2,40 +2,14 @@
 #include "cli/words/suppressions_option.h"
 
 #include "base/cleanup.h"
+#include "cli/words/text_file.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { TOLD = 20 }; /* entries that take out nothing, by name */
 
 /* --- reading ----------------------------------------------------------------------- */
-
-/* The whole file, and one byte more than may be in it at most. */
-static hx_error *read_suppression_file(const char *path, char **ret, size_t *ret_n)
-{
-    size_t n = 0, room = 65536;
-    struct stat info;
-    HX_FILE FILE *file = fopen(path, "re");
-    if (!file)
-        return hx_error_os(errno, path, "open");
-    if (fstat(fileno(file), &info) == 0 && S_ISDIR(info.st_mode))
-        return hx_error_os(EISDIR, path, "open");
-    HX_FREE char *text = NULL;
-    do {
-        room *= 2;
-        char *more = realloc(text, room);
-        HX_NEED(more);
-        text = more;
-        n += fread(text + n, 1, room - n, file);
-        if (ferror(file))
-            return hx_error_os(errno, path, "read");
-    } while (n == room && n <= HX_SUPPRESSIONS_MAX_BYTES);
-    *ret = hx_steal(text);
-    *ret_n = n;
-    return NULL;
-}
 
 hx_error *hx_suppress_read(const struct hx_args *args, hx_suppressions **ret)
 {
@@ -47,7 +21,7 @@ hx_error *hx_suppress_read(const struct hx_args *args, hx_suppressions **ret)
     for (size_t i = 0; i < args->n_suppressions; i++) {
         HX_FREE char *text = NULL;
         size_t n = 0;
-        HX_TRY(read_suppression_file(args->suppressions[i], &text, &n));
+        HX_TRY(hx_text_file_read(args->suppressions[i], HX_SUPPRESSIONS_MAX_BYTES, &text, &n));
         HX_TRY(hx_suppressions_parse(list, args->suppressions[i], text, n));
     }
     *ret = hx_steal(list);

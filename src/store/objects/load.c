@@ -727,6 +727,7 @@ static hx_error *load_fields(struct reader *r)
         HX_NEED(
             hx_vec_push(&layout->fields, (struct hx_field){.offset = (uint64_t)row.offset.value}));
         HX_TRY(copy_text(row.name, true, &layout->fields.v[layout->fields.n - 1].name));
+        HX_TRY(copy_text(row.target, false, &layout->fields.v[layout->fields.n - 1].target));
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
 }

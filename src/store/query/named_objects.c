@@ -9,6 +9,16 @@
 /* Of an edge e: what tells against its word, else how it points. */
 #define POINTS "CASE e.rank WHEN 1 THEN 'sparse' WHEN 2 THEN 'stray' ELSE e.kind END"
 
+/* The field that a word is, by the layout q.layout of what it lies in; its offset there. */
+#define LAYOUTS                                                                                    \
+    "(SELECT name, layout FROM hx_type WHERE snapshot = $snapshot AND layout IS NOT NULL)"
+#define FIELD(layout, offset, before, behind)                                                      \
+    "coalesce((SELECT " before "iif(l.repeats, '[' || (" offset " / l.size) || ']' ||"             \
+    " iif(f.name LIKE '[%', '', '.'), '') || f.name" behind                                        \
+    " FROM hx_layout l JOIN hx_field f ON f.snapshot = l.snapshot AND f.layout = l.layout"         \
+    " AND f.offset = iif(l.repeats, " offset " % l.size, " offset ")"                              \
+    " WHERE l.snapshot = $snapshot AND l.layout = " layout "), '')"
+
 /* Of an object o. */
 #define OBJECT_NAME HX_OBJECT_NAME("o")
 #define SHAPE_MADE  "o.shape || " HX_MAKER_OF("o")
@@ -21,10 +31,10 @@
  * of the tables: the edges first, then one object for each. */
 TEXT(object) =
     "SELECT 'type' AS what, coalesce(o.type,"
-    " 'unknown (no C++ class)') AS other, NULL AS offset,"
-    " coalesce(t.confidence, '') AS kind, t.bytes AS bytes, '' AS state, '' AS type,"
-    " NULL AS object, NULL AS root_id, NULL AS id, o.type AS text, coalesce(t.confidence, '') AS "
-    "points,"
+    " 'unknown') AS other, NULL AS offset, coalesce(o.confidence, t.confidence, '') AS kind,"
+    " t.bytes AS bytes, '' AS state, coalesce('by ' || o.source, '') AS type,"
+    " NULL AS object, NULL AS root_id, NULL AS id, o.type AS text,"
+    " coalesce(o.confidence, t.confidence, '') AS points,"
     " NULL AS rule FROM objects o"
     " LEFT JOIN hx_type t ON t.snapshot = o.snapshot AND t.name = o.type WHERE " SELF
     " UNION ALL SELECT 'stack', coalesce(t.label, 'not recorded (heapx run)'),"
@@ -52,28 +62,45 @@ TEXT(object) =
     " END, NULL, '', d.bytes, coalesce(d.state, ''), coalesce(d.type, d.shape, ''),"
     " o.dominator, NULL, NULL, NULL, '', NULL FROM objects o LEFT JOIN objects d"
     " ON d.snapshot = o.snapshot AND d.address = o.dominator WHERE " SELF
-    " UNION ALL SELECT 'root', r.name || CASE WHEN r.module <> ''"
-    " THEN ' of ' || r.module ELSE '' END, e.address - r.address, e.kind, r.size,"
-    " r.kind, '', NULL, e.root_id, NULL, r.name, " POINTS ", e.rule FROM root_edges e"
-    " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
-    " WHERE e.snapshot = $snapshot AND e.target = $address"
-    " UNION ALL SELECT 'from', printf('0x%x', e.source), e.offset, e.kind, o.bytes,"
-    " o.state, " OBJECT_NAME ", e.source, NULL, NULL, NULL, " POINTS
-    ", e.rule FROM edges e LEFT JOIN objects o"
-    " ON o.snapshot = e.snapshot AND o.address = e.source"
-    " WHERE e.snapshot = $snapshot AND e.target = $address"
-    " UNION ALL SELECT 'to', printf('0x%x', e.target), e.offset, e.kind, o.bytes,"
-    " o.state, " OBJECT_NAME ", e.target, NULL, NULL, NULL, " POINTS
-    ", e.rule FROM edges e LEFT JOIN objects o"
-    " ON o.snapshot = e.snapshot AND o.address = e.target"
-    " WHERE e.snapshot = $snapshot AND e.source = $address";
+    " UNION ALL SELECT 'root', r.name ||"
+    " " FIELD("q.layout", "(e.address - r.address - q.layout_at)",
+              "iif(f.name LIKE '[%' OR l.repeats, '', '.') || ",
+              "") " || CASE WHEN r.module <> '' THEN ' of ' || r.module ELSE '' END, e.address - "
+                  "r.address, e.kind, r.size,"
+                  " r.kind, '', NULL, e.root_id, NULL, r.name, " POINTS ", e.rule FROM root_edges e"
+                  " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
+                  " LEFT JOIN hx_root q ON q.snapshot = e.snapshot AND q.root_id = e.root_id"
+                  " WHERE e.snapshot = $snapshot AND e.target = $address"
+                  " UNION ALL SELECT 'from', " FIELD(
+                      "y.layout", "e.offset", "",
+                      " || ' of '") " || printf('0x%x', e.source), e.offset, e.kind, o.bytes,"
+                                    " o.state, " OBJECT_NAME ", e.source, NULL, NULL, NULL, " POINTS
+                                    ", e.rule FROM edges e LEFT JOIN objects o"
+                                    " ON o.snapshot = e.snapshot AND o.address = e.source"
+                                    " LEFT JOIN " LAYOUTS " y ON y.name = o.type"
+                                    " WHERE e.snapshot = $snapshot AND e.target = $address"
+                                    " UNION ALL SELECT 'to', " FIELD(
+                                        "(SELECT y.layout FROM objects s JOIN " LAYOUTS
+                                        " y ON y.name = s.type WHERE s.snapshot = $snapshot AND "
+                                        "s.address = $address)",
+                                        "e.offset", "",
+                                        " || ' -> '") " || printf('0x%x', e.target), e.offset, "
+                                                      "e.kind, o.bytes,"
+                                                      " o.state, " OBJECT_NAME
+                                                      ", e.target, NULL, NULL, NULL, " POINTS
+                                                      ", e.rule FROM edges e LEFT JOIN objects o"
+                                                      " ON o.snapshot = e.snapshot AND o.address = "
+                                                      "e.target"
+                                                      " WHERE e.snapshot = $snapshot AND e.source "
+                                                      "= $address";
 
 /* It is looked for in the last 64 snapshots. */
 TEXT(object_facts) =
     "WITH b AS (SELECT snapshot, pid FROM snapshots WHERE snapshot <= $snapshot"
     " ORDER BY snapshot DESC LIMIT 64)"
     " SELECT 7 + coalesce(o.edges_in, 0) + coalesce(o.edges_out, 0) + q.roots AS rows,"
-    " q.roots, c.depth AS depth, t.confidence AS confidence, f.frame AS frame,"
+    " q.roots, c.depth AS depth, coalesce(o.confidence, t.confidence) AS confidence, f.frame AS "
+    "frame,"
     " f.label AS label, f.module AS module, f.source AS source, l.*, o.*"
     " FROM (SELECT count(*) AS roots FROM root_edges WHERE snapshot = $snapshot"
     " AND target = $address) q LEFT JOIN objects o ON " SELF

@@ -204,7 +204,7 @@ static const char *const steps[HX_STORE_SCHEMA + 1] = {
     "CREATE TABLE hx_layout(snapshot INTEGER, layout INTEGER, size INTEGER, repeats INTEGER,"
     " PRIMARY KEY(snapshot, layout)) WITHOUT ROWID;"
     "CREATE TABLE hx_field(snapshot INTEGER, layout INTEGER, offset INTEGER, name TEXT,"
-    " PRIMARY KEY(snapshot, layout, offset)) WITHOUT ROWID;",
+    " target TEXT, PRIMARY KEY(snapshot, layout, offset)) WITHOUT ROWID;",
 };
 /* clang-format on */
 

@@ -71,6 +71,7 @@ TABLE(layout, 0) /* repeats: an array of elements of so many bytes */
 END(.primary_key = "snapshot, layout")
 TABLE(field, 0) /* that words which point to objects lie in */
     INTEGER(snapshot) INTEGER(layout) INTEGER(offset) NAME(name)
+    NAME(target) /* the type that it says what it points to has; NULL: it says nothing */
 END(.primary_key = "snapshot, layout, offset")
 TABLE(named, HX_OVERLAID)
     INTEGER(snapshot) INTEGER(position) NAME(name) NAME(expr) INTEGER(root_id)

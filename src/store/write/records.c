@@ -76,7 +76,8 @@ static hx_error *write_layouts(struct hx_writer *w)
         for (size_t k = 0; k < layout->fields.n; k++)
             HX_TRY(hx_write(w, field, .layout = hx_int(i + 1),
                             .offset = hx_int(layout->fields.v[k].offset),
-                            .name = hx_str(layout->fields.v[k].name)));
+                            .name = hx_str(layout->fields.v[k].name),
+                            .target = hx_str(layout->fields.v[k].target)));
     }
     return NULL;
 }

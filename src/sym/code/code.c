@@ -46,6 +46,7 @@ static void deinit_file(struct hx_code_file *file)
     hx_code_reader_destroy(file->dwarf);
     hx_vec_free(&file->once);
     hx_vec_free(&file->types);
+    free(file->type_block);
     hx_code_symbols_deinit(&file->symbols);
     hx_elf_layout_deinit(&file->file.layout);
     close_fd(file->file.fd);

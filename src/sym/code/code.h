@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "model/process.h"
+#include "model/type_table.h"
 #include "sym/cfi.h"
 
 typedef struct hx_code hx_code;
@@ -92,6 +93,12 @@ enum hx_code_once hx_code_once(hx_code *code, uint32_t file, uint64_t vaddr, uin
  * are the set's, valid until it is destroyed. Takes the lock of names, also during each(). */
 bool hx_code_types(hx_code *code, uint32_t file, uint64_t deadline_ns,
                    bool (*each)(void *context, const char *name, uint64_t bytes), void *context);
+
+/* The types and variables that the file's debug information has; *ret NULL: it has none, or they
+ * could not be read by deadline_ns (then a later call begins anew). Made once; valid until the set
+ * is destroyed. Takes the lock of names. */
+hx_error *hx_code_type_table(hx_code *code, uint32_t file, uint64_t deadline_ns,
+                             const struct hx_type_table **ret);
 
 /* Fills at most HX_CODE_LINES_MAX lines; at least one. `vaddr` is an address inside the instruction
  * that is meant (of a return address: less one). */

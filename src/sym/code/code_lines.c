@@ -340,6 +340,23 @@ static bool keep_type(void *context, const char *name, uint64_t bytes)
     return type.name && hx_vec_push(&keeper->file->types, type);
 }
 
+hx_error *hx_code_type_table(hx_code *code, uint32_t number, uint64_t deadline_ns,
+                             const struct hx_type_table **ret)
+{
+    struct hx_code_file *file = hx_code_file_at(code, number);
+    *ret = NULL;
+    pthread_mutex_lock(&code->names);
+    if (!file->type_block && load_dwarf(code, file) && file->dwarf &&
+        !hx_code_reader_type_table(file->dwarf, deadline_ns, &file->type_table,
+                                   &file->type_block) &&
+        hx_reading_ended(&code->reading))
+        forget_dwarf(code, file);
+    if (file->type_block)
+        *ret = &file->type_table;
+    pthread_mutex_unlock(&code->names);
+    return NULL;
+}
+
 static void load_types(hx_code *code, struct hx_code_file *file, uint64_t deadline_ns)
 {
     struct type_keeper keeper = {.code = code, .file = file};

@@ -97,6 +97,8 @@ struct hx_code_file {
     bool dwarf_tried;
     struct hx_code_reader *dwarf; /* NULL: none */
     bool types_tried, types_whole;
+    void *type_block; /* of the table; NULL: there is none yet */
+    struct hx_type_table type_table;
     HX_VEC(struct hx_code_type) types;
     bool once_tried;
     HX_VEC(struct hx_code_once_range) once; /* by start, apart */
@@ -258,6 +260,10 @@ size_t hx_code_reader_scopes(struct hx_code_reader *reader, uint64_t vaddr,
 bool hx_code_reader_types(struct hx_code_reader *reader, uint64_t deadline_ns,
                           bool (*each)(void *context, const char *name, uint64_t bytes),
                           void *context);
+
+/* The types of the file; false: none, the deadline has passed, or the reader has ended. */
+bool hx_code_reader_type_table(struct hx_code_reader *reader, uint64_t deadline_ns,
+                               struct hx_type_table *ret, void **ret_block);
 
 /* --- code.c ------------------------------------------------------------------ */
 

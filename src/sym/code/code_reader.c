@@ -7,6 +7,7 @@
 
 #include "base/index.h"
 #include "sym/reader/reader.h"
+#include "sym/types/types_read.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #define TYPES_MAX 1000000 /* of one file */
 #define PATH_ROOM 8192
 
-enum op { OP_OPEN, OP_SCOPES, OP_TYPES };
+enum op { OP_OPEN, OP_SCOPES, OP_TYPES, OP_TYPE_TABLE };
 
 /* --- heapx's end --------------------------------------------------------------- */
 
@@ -164,6 +165,29 @@ bool hx_code_reader_types(struct hx_code_reader *reader, uint64_t deadline_ns,
     return hx_flat_take(&answer) == 1 && !answer.bad;
 }
 
+bool hx_code_reader_type_table(struct hx_code_reader *reader, uint64_t deadline_ns,
+                               struct hx_type_table *ret, void **ret_block)
+{
+    struct hx_flat answer;
+    const struct hx_reader_call call = {.op = OP_TYPE_TABLE, .number = deadline_ns};
+    if (!ask(reader, &call, &answer))
+        return false;
+    const uint64_t bytes = hx_flat_take(&answer);
+    const uint8_t *from = bytes ? hx_flat_step(&answer, bytes) : NULL;
+    void *block = from ? malloc(bytes) : NULL;
+    if (!block)
+        return false;
+    memcpy(block, from, bytes);
+    hx_error *err = hx_type_table_open(block, bytes, ret);
+    if (!err) {
+        *ret_block = block;
+        return true;
+    }
+    hx_error_free(err);
+    free(block);
+    return false;
+}
+
 /* --- the service --------------------------------------------------------------- */
 
 struct service {
@@ -234,6 +258,20 @@ static void answer_types(const struct service *service, const struct hx_reader_w
     hx_vec_free(&keeper.types);
 }
 
+/* 0 bytes: the deadline has passed, or there was no memory. */
+static void answer_type_table(const struct service *service, const struct hx_reader_work *work)
+{
+    void *block = NULL;
+    size_t bytes = 0;
+    hx_error *err = hx_types_read(service->dwarf, work->number, &block, &bytes);
+    hx_error_free(err);
+    hx_flat_put(work->ret, bytes);
+    uint8_t *to = bytes ? hx_flat_step(work->ret, bytes) : NULL;
+    if (to)
+        memcpy(to, block, bytes);
+    free(block);
+}
+
 static void answer_code(void *context, const struct hx_reader_work *work)
 {
     struct service *service = context;
@@ -243,6 +281,8 @@ static void answer_code(void *context, const struct hx_reader_work *work)
         answer_scopes(service, work);
     else if (service->dwarf && work->op == OP_TYPES)
         answer_types(service, work);
+    else if (service->dwarf && work->op == OP_TYPE_TABLE)
+        answer_type_table(service, work);
 }
 
 HX_READER_SERVICE static void serve_code(int argc, char **argv)

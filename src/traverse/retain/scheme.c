@@ -55,6 +55,7 @@ struct work {
     const struct hx_snapshot *snapshot;
     enum hx_threads_as threads_as;
     hx_patterns *patterns;
+    bool by_default; /* there are none */
     HX_VEC(struct member) members;
     struct hx_text labels; /* those that are no strings of the snapshot */
     const uint32_t *group_of;
@@ -93,6 +94,8 @@ static hx_error *identify_groups(struct work *work)
             continue;
         scheme->group(work->snapshot, g, &member.identity);
         if (scheme->picks && !hx_patterns_match(work->patterns, member.identity.label))
+            continue;
+        if (work->by_default && scheme->by_default && !scheme->by_default(work->snapshot, g))
             continue;
         HX_NEED(hx_vec_push(&work->members, member));
     }
@@ -212,6 +215,7 @@ static hx_error *apply_scheme(struct work *work, const struct hx_scheme_options 
     const struct hx_scheme_options none = {0};
     const struct hx_scheme_options *given = options ? options : &none;
     HX_TRY(hx_patterns_create(given->pattern, given->n_patterns, &work->patterns));
+    work->by_default = !given->n_patterns;
     HX_TRY(identify_roots(work));
     HX_TRY(identify_groups(work));
     sort_members(work);

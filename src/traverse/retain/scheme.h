@@ -65,6 +65,8 @@ struct hx_scheme {
     /* Is it a retainer at all? NULL: every group is. */
     bool (*retains)(const struct hx_snapshot *snapshot, uint32_t group);
     bool picks; /* only groups whose label the options' patterns pick are retainers */
+    /* Is it one where there are no patterns? NULL: every group is. */
+    bool (*by_default)(const struct hx_snapshot *snapshot, uint32_t group);
 };
 
 #define HX_SCHEME_DECLARE(name) extern const struct hx_scheme hx_scheme_##name;

@@ -95,6 +95,20 @@ static hx_error *layout_of(struct layouts *layouts, uint32_t type, bool repeats,
     return NULL;
 }
 
+static hx_error *name_target(struct layouts *layouts, uint32_t number, uint64_t offset, char **ret)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text name = {0};
+    const struct hx_word_map *map;
+    HX_TRY(hx_word_map_of(&layouts->typing->maps, layouts->type.v[number], &map));
+    const uint32_t word = hx_map_word(map, offset, false);
+    if (!HX_WORD_TARGET(word))
+        return NULL;
+    hx_typing_put_name(layouts->typing, word, false, &name);
+    *ret = strdup(hx_text_str(&name));
+    HX_NEED(*ret && !name.failed);
+    return NULL;
+}
+
 static hx_error *add_field(struct layouts *layouts, uint32_t number, uint64_t offset)
 {
     struct hx_layout *layout = &layouts->snapshot->layouts.v[number];
@@ -110,14 +124,19 @@ static hx_error *add_field(struct layouts *layouts, uint32_t number, uint64_t of
     *known = 0;
     if (!hx_type_put_path(layouts->typing->source.table, layouts->type.v[number], offset, false,
                           &path) ||
-        !path.n)
+        (!path.n && !layout->repeats))
         return path.failed ? hx_error_nomem() : NULL;
     struct hx_field field = {.offset = offset, .name = strdup(hx_text_str(&path))};
-    if (!field.name || path.failed || !hx_vec_push(&layout->fields, field)) {
+    hx_error *err = field.name && !path.failed ? NULL : hx_error_nomem();
+    if (!err)
+        err = name_target(layouts, number, offset, &field.target);
+    if (!err && !hx_vec_push(&layout->fields, field))
+        err = hx_error_nomem();
+    if (err) {
         free(field.name);
-        return hx_error_nomem();
+        free(field.target);
     }
-    return NULL;
+    return err;
 }
 
 static hx_error *object_fields(struct layouts *layouts)

@@ -56,18 +56,10 @@ static bool is_record(const struct hx_type_entry *type)
     return type->kind == HX_TYPE_RECORD || type->kind == HX_TYPE_UNION;
 }
 
-/* Ends a record in an array of unknown length, or of one element as was the custom before C99? */
-static bool is_flexible(const struct hx_type_table *table, const struct hx_type_entry *type)
+static bool is_flexible(const struct hx_type_table *table, uint32_t number)
 {
-    for (unsigned depth = 0; depth < HX_TYPE_DEPTH && type->kind == HX_TYPE_RECORD && type->n;
-         depth++) {
-        const struct hx_type_field *last = &table->field[type->first + type->n - 1];
-        const struct hx_type_entry *of = &table->type[last->type];
-        if (of->kind == HX_TYPE_ARRAY)
-            return of->count <= 1;
-        type = of;
-    }
-    return false;
+    uint64_t offset;
+    return hx_flexible_array(table, number, &offset);
 }
 
 /* May a block of `size` bytes, of which `requested` were asked for, be one or several of a type? */
@@ -82,12 +74,12 @@ enum hx_fit hx_typing_fit(const struct hx_type_table *table, uint32_t number, ui
                                                       : size - SLACK + 1;
     const uint64_t most = requested != HX_NO_REQUEST ? requested : size;
     if (!type->size)
-        return is_flexible(table, type) ? HX_FIT_FLEXIBLE : HX_FIT_NOT;
+        return is_flexible(table, number) ? HX_FIT_FLEXIBLE : HX_FIT_NOT;
     if (type->size > most)
         return HX_FIT_NOT;
     if (type->size >= least)
         return HX_FIT_ONE;
-    if (is_flexible(table, type))
+    if (is_flexible(table, number))
         return HX_FIT_FLEXIBLE;
     return most / type->size * type->size >= least ? HX_FIT_SEVERAL : HX_FIT_NOT;
 }
@@ -149,7 +141,7 @@ static void give_type(struct spread *spread, hx_obj object, uint32_t type, enum 
     *typed = (hx_typed)(HX_TYPED(HX_CONFIDENCE_LIKELY, HX_TYPED_POINTER) |
                         (fit == HX_FIT_SEVERAL ? HX_TYPED_REPEATS : 0) |
                         (*typed & (HX_TYPED_CONFLICT | PENDING)));
-    if (!map->scalars && map->n)
+    if (!map->scalars && (map->n || map->tail))
         push_object(spread, object);
 }
 
@@ -201,6 +193,10 @@ static hx_error *vote_for(struct spread *spread, hx_obj object, uint32_t type, u
     if (fit == HX_FIT_NOT)
         return NULL;
     HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
+    /* A block that malloc did not split has up to 32 bytes more than was asked for. */
+    if (fit == HX_FIT_SEVERAL && map->self &&
+        graph->size[object] - spread->table->type[type].size < 2 * SLACK)
+        fit = HX_FIT_ONE;
     /* Nodes lie in no arrays that a node of theirs points to. */
     if ((fit == HX_FIT_SEVERAL && map->self && from == type) ||
         !edges_agree(spread, object, map, fit))
@@ -243,15 +239,14 @@ static hx_error *spread_object(struct spread *spread, hx_obj object)
         __builtin_prefetch(&graph->size[target]);
         __builtin_prefetch(&graph->fwd[target]);
     }
-    const uint32_t n = map->n, *words = map->word; /* these stay where maps are moved */
+    const struct hx_word_map words = *map; /* maps can move */
     for (hx_eidx e = graph->fwd[object]; e < end; e++) {
         if (hx_edge_kind_of(graph->edge[e]) != HX_EDGE_START)
             continue;
-        uint64_t at = hx_edge_offset(graph->edge[e]) / 8;
-        if (typed & HX_TYPED_REPEATS)
-            at %= n;
-        if (at < n && HX_WORD_TARGET(words[at]))
-            HX_TRY(vote_for(spread, hx_edge_target(graph->edge[e]), words[at], type));
+        const uint32_t word =
+            hx_map_word(&words, hx_edge_offset(graph->edge[e]), typed & HX_TYPED_REPEATS);
+        if (HX_WORD_TARGET(word))
+            HX_TRY(vote_for(spread, hx_edge_target(graph->edge[e]), word, type));
     }
     return NULL;
 }
@@ -425,9 +420,7 @@ struct naming {
     uint64_t seed;
 };
 
-/* "Node", "Node *[]". */
-static void put_type_name(const struct hx_typing *typing, uint32_t type, bool repeats,
-                          struct hx_text *text)
+void hx_typing_put_name(const hx_typing *typing, uint32_t type, bool repeats, struct hx_text *text)
 {
     const struct hx_type_table *table = typing->source.table;
     unsigned stars = 0;
@@ -457,7 +450,7 @@ static hx_error *add_type(struct naming *naming, uint32_t type, bool repeats, ui
         fresh.symbol = old->symbol ? strdup(old->symbol) : NULL;
         HX_NEED(fresh.symbol || !old->symbol);
     } else {
-        put_type_name(naming->typing, type, repeats, &name);
+        hx_typing_put_name(naming->typing, type, repeats, &name);
     }
     fresh.name = strdup(hx_text_str(&name));
     uint64_t hash = hx_hash(naming->seed, hx_hash_bytes(hx_text_str(&name), name.n));

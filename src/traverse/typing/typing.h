@@ -22,13 +22,6 @@
 #include "model/type_table.h"
 #include "query/type_hints.h"
 
-/* Memory outside the heap of a known type: a variable. */
-struct hx_typed_place {
-    uint64_t address, size;
-    uint32_t root; /* of a register: its root, address is 0; else unused */
-    uint32_t type; /* in the table */
-};
-
 /* All borrowed. */
 struct hx_typing_source {
     const struct hx_type_table *table;

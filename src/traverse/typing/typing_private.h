@@ -3,6 +3,7 @@
 #define HX_TRAVERSE_TYPING_TYPING_PRIVATE_H
 
 #include "traverse/typing/typing.h"
+#include "base/text.h"
 #include "traverse/typing/word_map.h"
 
 /* A type in graph.type while objects are typed: a number of the table, then names that hints
@@ -21,6 +22,9 @@ enum hx_fit { HX_FIT_NOT, HX_FIT_ONE, HX_FIT_FLEXIBLE, HX_FIT_SEVERAL };
 enum hx_fit hx_typing_fit(const struct hx_type_table *table, uint32_t type, uint64_t size,
                           uint64_t requested);
 
+/* Appends what objects of a type are called: "Node", "Node *[]". */
+void hx_typing_put_name(const hx_typing *typing, uint32_t type, bool repeats, struct hx_text *text);
+
 /* The typed variable that holds the word of a root edge; NULL: none. */
 const struct hx_typed_place *hx_typing_place(const struct hx_typing_source *source,
                                              const struct hx_snapshot *snapshot,
@@ -32,7 +36,9 @@ static inline uint32_t hx_map_word(const struct hx_word_map *map, uint64_t offse
     uint64_t word = offset / 8;
     if (repeats && map->n)
         word %= map->n;
-    return word < map->n ? map->word[word] : HX_WORD_OPEN;
+    if (word < map->n)
+        return map->word[word];
+    return map->tail ? map->word[map->n + (word - map->tail_from) % map->tail] : HX_WORD_OPEN;
 }
 
 /* The type that an array, of arrays too, consists of. */

@@ -305,6 +305,48 @@ static hx_error *fill_map(struct mapping *mapping, uint32_t type)
     return err;
 }
 
+const struct hx_type_entry *hx_flexible_array(const struct hx_type_table *table, uint32_t type,
+                                              uint64_t *ret_offset)
+{
+    *ret_offset = 0;
+    for (unsigned depth = 0;
+         depth < HX_TYPE_DEPTH && table->type[type].kind == HX_TYPE_RECORD && table->type[type].n;
+         depth++) {
+        const struct hx_type_field *last =
+            &table->field[table->type[type].first + table->type[type].n - 1];
+        *ret_offset += last->offset;
+        type = last->type;
+        if (table->type[type].kind == HX_TYPE_ARRAY)
+            return table->type[type].count <= 1 ? &table->type[type] : NULL;
+    }
+    return NULL;
+}
+
+/* The elements of a flexible array go on behind the type. */
+static hx_error *add_tail(struct hx_word_maps *maps, uint32_t type, struct hx_word_map *map)
+{
+    uint64_t offset;
+    const struct hx_type_entry *array = hx_flexible_array(maps->table, type, &offset);
+    struct hx_word_map element = {0};
+    struct mapping mapping = {.maps = maps, .map = &element};
+    if (!array || offset % WORD || offset / WORD > map->n)
+        return NULL;
+    const uint64_t size = maps->table->type[array->target].size;
+    if (!size || size % WORD || size / WORD > HX_MAP_WORDS_MAX - map->n)
+        return NULL;
+    uint32_t *word = realloc(map->word, (map->n + size / WORD) * sizeof *word);
+    HX_NEED(word);
+    map->word = word;
+    element.word = word + map->n;
+    element.n = (uint32_t)(size / WORD);
+    memset(element.word, 0xff, element.n * sizeof *word);
+    hx_error *err = fill_map(&mapping, array->target);
+    hx_vec_free(&mapping.todo);
+    map->tail = element.n;
+    map->tail_from = (uint32_t)(offset / WORD);
+    return err;
+}
+
 static hx_error *make_map(struct hx_word_maps *maps, uint32_t type, struct hx_word_map *map)
 {
     struct mapping mapping = {.maps = maps, .map = map};
@@ -321,8 +363,10 @@ static hx_error *make_map(struct hx_word_maps *maps, uint32_t type, struct hx_wo
     maps->words += n;
     hx_error *err = fill_map(&mapping, type);
     hx_vec_free(&mapping.todo);
+    if (!err)
+        err = add_tail(maps, type, map);
     map->scalars = true;
-    for (uint32_t i = 0; i < map->n; i++) {
+    for (uint32_t i = 0; i < map->n + map->tail; i++) {
         map->scalars &= map->word[i] == HX_WORD_SCALAR;
         map->self |= map->word[i] == type;
     }

@@ -26,10 +26,11 @@ enum {
 #define HX_MAPS_WORDS_MAX ((uint64_t)1 << 24) /* of all: 64 MiB */
 
 struct hx_word_map {
-    uint32_t *word; /* n; owned */
+    uint32_t *word; /* n, and then `tail`; owned */
     uint32_t n;
-    bool scalars; /* all words are scalars: objects of this type hold nothing */
-    bool self;    /* a word points to the type itself */
+    uint32_t tail, tail_from; /* a flexible array: words of an element, that go on from there */
+    bool scalars;             /* all words are scalars: objects of this type hold nothing */
+    bool self;                /* a word points to the type itself */
 };
 
 struct hx_word_maps {
@@ -50,6 +51,11 @@ void hx_word_maps_deinit(struct hx_word_maps *maps);
 /* The map of a type; the pointer is valid until the next call. A number behind those of the table:
  * an empty map. */
 hx_error *hx_word_map_of(struct hx_word_maps *maps, uint32_t type, const struct hx_word_map **ret);
+
+/* The array in which a record ends that is larger than its type: of unknown length, or of one
+ * element as was the custom before C99. NULL: it has none. *ret_offset: where it begins. */
+const struct hx_type_entry *hx_flexible_array(const struct hx_type_table *table, uint32_t type,
+                                              uint64_t *ret_offset);
 
 /* A record, union or name that was brought; by its name, blanks that do not count left out.
  * *ret: 0 when there is none. */

@@ -1,0 +1,27 @@
+/* debug_types.h - the types and variables of a snapshot's program, from the debug information of
+ * its files, brought together.
+ *
+ * Files that have none, and what could not be read in time, are left out.
+ */
+#ifndef HX_ATTACH_TYPES_DEBUG_TYPES_H
+#define HX_ATTACH_TYPES_DEBUG_TYPES_H
+
+#include "base/progress.h"
+#include "model/snapshot.h"
+#include "model/type_merge.h"
+
+typedef struct hx_code hx_code; /* sym/code/code.h */
+
+struct hx_debug_types {
+    struct hx_merged_types types;
+    HX_VEC(struct hx_typed_place) places; /* registers by root, then by address, apart */
+};
+
+/* What is there until deadline_ns (CLOCK_MONOTONIC); the rest is read on for the next snapshot.
+ * `via`: the thread through which files are opened, 0: none. */
+hx_error *hx_debug_types_find(const struct hx_snapshot *snapshot, pid_t via, hx_code *code,
+                              uint64_t deadline_ns, const struct hx_progress *progress,
+                              struct hx_debug_types *ret);
+void hx_debug_types_deinit(struct hx_debug_types *types);
+
+#endif

@@ -1,0 +1,80 @@
+/* take_types.c - debug information and hints, together on the objects of a snapshot. */
+#include "cli/take/take_types.h"
+
+#include "base/cleanup.h"
+#include "base/timing.h"
+#include "cli/words/text_file.h"
+
+#include <string.h>
+
+#define WAIT_NS   UINT64_C(150000000) /* of a first screen for types that are not in the cache */
+#define HINTS_MAX ((size_t)1 << 20)   /* bytes of a file of --types */
+
+/* Is a file of that name, or with that beginning, mapped? */
+static bool runs_program(const struct hx_snapshot *snapshot, const char *program)
+{
+    for (size_t i = 0; i < snapshot->n_mappings; i++) {
+        const char *path = snapshot->mapping[i].path;
+        const char *name = path ? strrchr(path, '/') : NULL;
+        if (name && strncmp(name + 1, program, strlen(program)) == 0)
+            return true;
+    }
+    return false;
+}
+
+static hx_error *read_hints(const struct hx_args *args, const struct hx_snapshot *snapshot,
+                            hx_type_hints *hints)
+{
+    for (size_t i = 0; i < args->n_types; i++) {
+        HX_FREE char *text = NULL;
+        size_t n;
+        HX_TRY(hx_text_file_read(args->types[i], HINTS_MAX, &text, &n));
+        if (n > HINTS_MAX)
+            return hx_error_new(HX_E_LIMIT, args->types[i], NULL, "has more than 1 MiB");
+        HX_TRY(hx_type_hints_parse(args->types[i], text, n, hints));
+    }
+    HX_TRY(hx_type_hints_builtin(hints));
+    size_t kept = 0;
+    for (size_t i = 0; i < hints->n; i++)
+        if (!hints->v[i].program || runs_program(snapshot, hints->v[i].program))
+            hints->v[kept++] = hints->v[i];
+        else
+            hx_type_hint_deinit(&hints->v[i]);
+    hints->n = kept;
+    return NULL;
+}
+
+hx_error *hx_take_types(struct hx_session *session, struct hx_snapshot *snapshot,
+                        const struct hx_progress *progress, struct hx_take_types *ret)
+{
+    const struct hx_args *args = session->args;
+    const bool waits = session->analysis.parts != HX_ANALYSE_LATER;
+    HX_TRY(read_hints(args, snapshot, &ret->hints));
+    if (snapshot->no_heap)
+        return NULL;
+    HX_TRY(hx_attach_debug_types(session->attach, snapshot,
+                                 waits ? UINT64_MAX : hx_now_ns() + WAIT_NS, progress,
+                                 &ret->debug));
+    if (!ret->debug.types.table.n_types)
+        return NULL;
+    const struct hx_typing_source source = {.table = &ret->debug.types.table,
+                                            .place = ret->debug.places.v,
+                                            .n_places = ret->debug.places.n,
+                                            .hints = &ret->hints};
+    return hx_typing_find(snapshot, &source, progress, &ret->typing);
+}
+
+hx_error *hx_take_typed_words(struct hx_take_types *types, struct hx_snapshot *snapshot)
+{
+    if (!types->typing)
+        return NULL;
+    HX_TRY(hx_typing_judge(types->typing, snapshot));
+    return hx_typing_layouts(types->typing, snapshot);
+}
+
+void hx_take_types_deinit(struct hx_take_types *types)
+{
+    hx_typing_destroy(types->typing);
+    hx_debug_types_deinit(&types->debug);
+    hx_type_hints_free(&types->hints);
+}
