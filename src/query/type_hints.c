@@ -83,6 +83,7 @@ bool hx_type_hint_target(const struct hx_type_hint *hint, const char *plain, str
 struct hint_line {
     const char *what, *begin, *end;
     unsigned number;
+    bool within;
 };
 
 static hx_error *bad_hint(const struct hint_line *line, const char *at, const char *why)
@@ -115,7 +116,7 @@ static hx_error *add_hint(const struct hint_line *line, const char *program, con
                           const char *type_end, const char *field, const char *field_end,
                           const char *target, hx_type_hints *hints)
 {
-    struct hx_type_hint hint = {0};
+    struct hx_type_hint hint = {.within = line->within};
     HX_CLEANUP(hx_text_free) struct hx_text plain = {0};
     HX_NEED(hx_vec_reserve(hints, hints->n + 1));
     trim(&field, &field_end);
@@ -152,7 +153,7 @@ static const char *find_dot(const char *at, const char *end)
 static hx_error *check_target(const struct hint_line *line, const char *target)
 {
     if (target == line->end)
-        return bad_hint(line, target, "a type is missing behind ->");
+        return bad_hint(line, target, "a type is missing at the end");
     for (const char *at = target; at < line->end; at++)
         if (*at == '$' && (at + 1 == line->end || at[1] < '1' || at[1] > '9'))
             return bad_hint(line, at, "behind $ stands the number of a template argument, 1 to 9");
@@ -170,14 +171,18 @@ static hx_error *parse_line(struct hint_line *line, hx_type_hints *hints)
         return NULL;
     for (const char *at = type; at + 1 < line->end && !arrow; at++)
         arrow = at[0] == '-' && at[1] == '>' ? at : NULL;
+    line->within = !arrow;
     if (!arrow)
-        return bad_hint(line, line->end, "-> is missing");
+        arrow = memchr(type, '=', (size_t)(line->end - type));
+    if (!arrow)
+        return bad_hint(line, type, "-> or = is missing behind TYPE.FIELD");
     const char *colon = memchr(type, ':', (size_t)(arrow - type));
     if (colon && colon[1] != ':') {
         HX_NEED(program = strndup(type, (size_t)(colon - type)));
         type = colon + 1;
     }
-    const char *target = arrow + 2, *end = arrow, *dot = find_dot(type, arrow), *none = line->end;
+    const char *target = arrow + (line->within ? 1 : 2), *end = arrow, *dot = find_dot(type, arrow),
+               *none = line->end;
     trim(&target, &none);
     HX_TRY(check_target(line, target));
     trim(&type, &end);

@@ -2,14 +2,15 @@
  * FILE.
  *
  *   [PROGRAM:] TYPE.FIELD[, FIELD...] -> TARGET       # comment
+ *   [PROGRAM:] TYPE.FIELD[, FIELD...] = TARGET
  *
  * TYPE is the name of a record, in which * stands for anything (glob.h); FIELD a path of names in
  * it
  * ("_M_impl._M_header._M_parent"), found in its bases and nameless members, too. TARGET is the type
- * of what the field points to: a name of the program's, in which $1 to $9 stand for the template
- * arguments of TYPE, with a * in front for each pointer that lies between; a name that the program
- * does not have is given to the objects as it is. With PROGRAM the line counts where a file of
- * that name, or with that beginning, is mapped.
+ * of what the field points to or, behind =, of what lies in it: a name of the program's, in which
+ * $1 to $9 stand for the template arguments of TYPE, with a * in front for each pointer that lies
+ * between; a name that the program does not have is given to the objects as it is. With PROGRAM the
+ * line counts where a file of that name, or with that beginning, is mapped.
  *
  * Blanks beside <>,*& do not count in names. What comes first in the texts is asked first.
  */
@@ -24,6 +25,7 @@ struct hx_type_hint {
     hx_glob *type; /* of names without blanks that do not count */
     char *field;
     char *target; /* the same */
+    bool within;  /* what lies in the field, not what it points to */
 };
 typedef HX_VEC(struct hx_type_hint) hx_type_hints;
 

@@ -97,7 +97,7 @@ hx_error *hx_naming_symbol(const char *expr, bool *ret_is, char **ret_module,
 {
     struct hx_expression expression;
     HX_TRY(hx_expression_parse(expr, &expression));
-    *ret_is = expression.form == HX_FORM_SYMBOL;
+    *ret_is = expression.form == HX_FORM_SYMBOL && !hx_expression_has_part(expr);
     *ret_module = NULL;
     *ret_symbol = expr;
     const char *mark = strchr(expr, '!');

@@ -67,7 +67,8 @@ struct types_reader {
     /* of the units at hand */
     HX_VEC(struct reference) references;
     HX_VEC(struct variable_read) variables;
-    HX_VEC(Dwarf_Die) units; /* that are needed, too */
+    HX_VEC(struct declaration) namings; /* typedefs */
+    HX_VEC(Dwarf_Die) units;            /* that are needed, too */
     struct hx_text name;
     uint32_t first_field; /* of theirs */
 };
@@ -334,20 +335,14 @@ static bool add_pointer(struct types_reader *reader, struct entry *entry)
            (!number || add_reference(reader, number, &entry->type_die, entry->has_type));
 }
 
-/* What is named by a typedef alone is called so. */
+/* What is named by a typedef alone is called so; it can come later. */
 static bool add_typedef(struct types_reader *reader, struct entry *entry)
 {
-    const uint32_t number =
-        entry->has_type ? hx_pairs_find(&reader->entries, entry->type) : HX_NO_PAIR;
-    if (number != HX_NO_PAIR && !(number & ALIAS) && number >= reader->hashes.n) {
-        uint32_t name;
-        struct hx_type_entry *type = &reader->build.types.v[number];
-        if (!type->name && (type->kind == HX_TYPE_RECORD || type->kind == HX_TYPE_UNION)) {
-            if (!put_string(reader, entry->name, true, &name))
-                return false;
-            reader->build.types.v[number].name = name;
-        }
-    }
+    struct declaration naming = {.type = entry->type};
+    if (entry->has_type && !put_string(reader, entry->name, true, &naming.name))
+        return false;
+    if (naming.name && !keep_room(reader, hx_vec_push(&reader->namings, naming)))
+        return false;
     return add_alias(reader, entry, &entry->type_die, entry->has_type);
 }
 
@@ -612,6 +607,18 @@ static uint32_t type_of_entry(struct types_reader *reader, uint64_t address)
     return 0;
 }
 
+static void name_nameless(struct types_reader *reader)
+{
+    for (size_t i = 0; i < reader->namings.n; i++) {
+        const uint32_t number = hx_pairs_find(&reader->entries, reader->namings.v[i].type);
+        if (number == HX_NO_PAIR || number & ALIAS || number < reader->hashes.n)
+            continue;
+        struct hx_type_entry *type = &reader->build.types.v[number];
+        if (!type->name && (type->kind == HX_TYPE_RECORD || type->kind == HX_TYPE_UNION))
+            type->name = reader->namings.v[i].name;
+    }
+}
+
 static int compare_owners(const void *a, const void *b)
 {
     const struct reference *x = *(const struct reference *const *)a,
@@ -712,7 +719,7 @@ static void forget_entries(struct types_reader *reader, bool alone)
 static bool read_units(void *context, Dwarf_Die *unit)
 {
     struct types_reader *reader = context;
-    reader->references.n = reader->variables.n = reader->units.n = 0;
+    reader->references.n = reader->variables.n = reader->namings.n = reader->units.n = 0;
     if (hx_pairs_find(&reader->walked, address_of(unit)) != HX_NO_PAIR)
         return !reader->stopped;
     walk_unit(reader, unit);
@@ -723,6 +730,7 @@ static bool read_units(void *context, Dwarf_Die *unit)
     if (reader->stopped)
         return false;
     const bool alone = !reader->units.n;
+    name_nameless(reader);
     hx_error *err = resolve_references(reader);
     if (!err)
         err = keep_new_types(reader);
@@ -752,6 +760,7 @@ hx_error *hx_types_read(struct hx_code_dwarf *dwarf, uint64_t deadline_ns, void 
     hx_index_free(&reader.by_hash);
     hx_vec_free(&reader.references);
     hx_vec_free(&reader.variables);
+    hx_vec_free(&reader.namings);
     hx_vec_free(&reader.units);
     hx_text_free(&reader.name);
     return err;

@@ -16,6 +16,7 @@
 #define STACK       ((size_t)1 << 16) /* objects; those that find no room are found again */
 #define AHEAD       8
 #define SLACK       16 /* what malloc rounds up, at most */
+#define UNSPLIT     32 /* what it leaves where the rest would be too small for a block */
 #define LEAST       24 /* the smallest block */
 #define EDGES       64 /* of an object that are held against a type */
 #define CHANGES     3  /* of an object's type */
@@ -81,7 +82,10 @@ enum hx_fit hx_typing_fit(const struct hx_type_table *table, uint32_t number, ui
         return HX_FIT_ONE;
     if (is_flexible(table, number))
         return HX_FIT_FLEXIBLE;
-    return most / type->size * type->size >= least ? HX_FIT_SEVERAL : HX_FIT_NOT;
+    if (most / type->size * type->size >= least)
+        return HX_FIT_SEVERAL;
+    /* A block that malloc did not split has up to 32 bytes more. */
+    return requested == HX_NO_REQUEST && most - type->size < UNSPLIT ? HX_FIT_ONE : HX_FIT_NOT;
 }
 
 /* Do its edges lie where the type can have pointers? */
@@ -193,9 +197,8 @@ static hx_error *vote_for(struct spread *spread, hx_obj object, uint32_t type, u
     if (fit == HX_FIT_NOT)
         return NULL;
     HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
-    /* A block that malloc did not split has up to 32 bytes more than was asked for. */
-    if (fit == HX_FIT_SEVERAL && map->self &&
-        graph->size[object] - spread->table->type[type].size < 2 * SLACK)
+    if (fit == HX_FIT_SEVERAL && map->self && requested == HX_NO_REQUEST &&
+        graph->size[object] - spread->table->type[type].size < UNSPLIT)
         fit = HX_FIT_ONE;
     /* Nodes lie in no arrays that a node of theirs points to. */
     if ((fit == HX_FIT_SEVERAL && map->self && from == type) ||

@@ -101,10 +101,15 @@ static hx_error *find_target(struct hx_word_maps *maps, const struct hx_type_hin
         return name.failed ? hx_error_nomem() : NULL;
     while (levels < POINTERS_MAX && name.s[levels] == '*')
         levels++;
-    HX_TRY(hx_word_maps_find(maps, name.s + levels, ret));
+    const char *begin = name.s + levels;
+    while (levels < POINTERS_MAX && name.s + name.n > begin && name.s[name.n - 1] == '*') {
+        name.s[--name.n] = 0; /* of a template argument */
+        levels++;
+    }
+    HX_TRY(hx_word_maps_find(maps, begin, ret));
     for (unsigned i = 0; *ret && i < levels; i++)
         *ret = *ret < maps->table->n_types ? pointer_to(maps, *ret) : 0;
-    if (*ret || levels || strchr(hint->target, '$'))
+    if (*ret || levels || hint->within || strchr(hint->target, '$'))
         return NULL;
     char *copy = strdup(name.s);
     if (!copy || !hx_vec_push(&maps->names, copy)) {
@@ -169,7 +174,8 @@ struct part {
 struct mapping {
     struct hx_word_maps *maps;
     struct hx_word_map *map;
-    HX_VEC(struct part) todo; /* the last one next */
+    HX_VEC(struct part) todo;   /* the last one next */
+    HX_VEC(struct part) within; /* behind these */
 };
 
 static void set_word(struct hx_word_map *map, uint64_t offset, uint32_t word)
@@ -270,7 +276,7 @@ static hx_error *apply_hints(struct hx_word_maps *maps, uint32_t type, uint64_t 
         const struct hx_type_hint *hint = &maps->hints->v[i];
         struct field_step step;
         uint32_t target;
-        if (!hx_glob_matches(hint->type, plain.s, plain.n) ||
+        if (hint->within || !hx_glob_matches(hint->type, plain.s, plain.n) ||
             !find_path(maps->table, type, hint->field, &step))
             continue;
         HX_TRY(find_target(maps, hint, plain.s, &target));
@@ -283,20 +289,51 @@ static hx_error *apply_hints(struct hx_word_maps *maps, uint32_t type, uint64_t 
     return NULL;
 }
 
+/* What the hints say lies in fields of a record: parts that are mapped last. */
+static hx_error *push_within(struct mapping *mapping, const struct part *record)
+{
+    struct hx_word_maps *maps = mapping->maps;
+    const char *name = hx_type_table_name(maps->table, record->type);
+    HX_CLEANUP(hx_text_free) struct hx_text plain = {0};
+    for (size_t i = 0; maps->hints && *name && i < maps->hints->n; i++) {
+        const struct hx_type_hint *hint = &maps->hints->v[i];
+        struct field_step step;
+        struct part part = {.offset = record->offset};
+        if (!hint->within)
+            continue;
+        if (!plain.n)
+            hx_type_hint_plain(&plain, name, strlen(name));
+        HX_NEED(!plain.failed);
+        if (!hx_glob_matches(hint->type, plain.s, plain.n) ||
+            !find_path(maps->table, record->type, hint->field, &step))
+            continue;
+        HX_TRY(find_target(maps, hint, plain.s, &part.type));
+        part.offset += step.offset;
+        if (part.type && maps->table->type[part.type].size <= maps->table->type[step.type].size)
+            HX_NEED(hx_vec_push(&mapping->within, part));
+    }
+    return NULL;
+}
+
 static hx_error *fill_map(struct mapping *mapping, uint32_t type)
 {
     struct hx_word_map *map = mapping->map;
     HX_VEC(struct part) records = {0};
     uint64_t left = PARTS_MAX;
     hx_error *err = hx_vec_push(&mapping->todo, (struct part){type, 0}) ? NULL : hx_error_nomem();
-    while (!err && mapping->todo.n && left) {
-        const struct part part = mapping->todo.v[--mapping->todo.n];
+    while (!err && (mapping->todo.n || mapping->within.n) && left) {
+        const struct part part = mapping->todo.n ? mapping->todo.v[--mapping->todo.n]
+                                                 : mapping->within.v[--mapping->within.n];
+        if (mapping->maps->table->type[part.type].kind == HX_TYPE_RECORD)
+            err = push_within(mapping, &part);
+        left--;
         if (mapping->maps->table->type[part.type].kind == HX_TYPE_RECORD && mapping->maps->hints &&
             !hx_vec_push(&records, part))
             err = hx_error_nomem();
-        if (!err)
+        if (!err && left)
             err = map_part(mapping, &part, &left);
     }
+    hx_vec_free(&mapping->within);
     if (!left)
         open_words(map, 0, (uint64_t)map->n * WORD);
     for (size_t i = records.n; !err && left && i-- > 0;) /* what is outside has the last word */

@@ -1,0 +1,292 @@
+#!/usr/bin/env -S python3 -B
+"""typed.py - are the types of objects the ones that the program gave them?
+
+Programs in C and C++ that print the address and the type of each block that they make: lists, trees,
+hashes, arrays, flexible arrays, unions and void * in C, the containers of the library and classes
+with and without virtual functions in C++. Built by gcc and clang (where it is), without and with
+optimisation, with DWARF 4 and 5, split.
+"""
+import os
+import shutil
+import subprocess
+
+import live
+from live import check, heapx, row, rows
+
+C_PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+struct item { struct item *next; char *text; int number; };
+struct entry { struct entry *chain; void *value; unsigned long key; };
+struct hash { struct entry **slots; unsigned n; };
+struct tree { struct tree *left, *right; double weight; union { long number; void *any; } of; };
+struct flexible { int n; struct item *items[]; };
+typedef struct { struct item *first; struct tree *top; struct hash index[2]; } model_t;
+struct later;
+struct later *forward;
+struct later { model_t model; struct later *other; };
+static struct item *head;
+struct hash table;
+struct tree *volatile root;
+struct flexible *flexible;
+model_t *models;
+void *hidden;
+static void *made(void *block, const char *type)
+{
+    printf("%p %s\\n", block, type);
+    return block;
+}
+#define MAKE(type, name) (type *)made(calloc(1, sizeof(type)), name)
+static struct tree *grow(int depth)
+{
+    if (!depth)
+        return NULL;
+    struct tree *tree = MAKE(struct tree, "tree");
+    tree->left = grow(depth - 1);
+    tree->right = grow(depth - 1);
+    tree->of.any = made(malloc(40), "-");
+    return tree;
+}
+static struct item *list(int n)
+{
+    struct item *first = NULL;
+    while (n--) {
+        struct item *item = MAKE(struct item, "item");
+        item->next = first;
+        item->text = made(malloc(30 + n % 50), "-");
+        first = item;
+    }
+    return first;
+}
+static void fill(struct hash *hash, unsigned n)
+{
+    hash->n = n;
+    hash->slots = made(calloc(n, sizeof *hash->slots), "entry *[]");
+    for (unsigned i = 0; i < 3 * n; i++) {
+        struct entry *entry = MAKE(struct entry, "entry");
+        entry->chain = hash->slots[i % n];
+        entry->value = made(malloc(70), "-");
+        hash->slots[i % n] = entry;
+    }
+}
+int main(void)
+{
+    static struct item *inner;
+    head = list(2000);
+    inner = list(10);
+    fill(&table, 64);
+    root = grow(9);
+    flexible = made(malloc(sizeof *flexible + 20 * sizeof(void *)), "flexible");
+    for (int i = 0; i < 20; i++)
+        flexible->items[i] = list(1);
+    models = made(calloc(5, sizeof *models), "model_t[]");
+    for (int i = 0; i < 5; i++) {
+        models[i].first = list(5);
+        models[i].top = grow(3);
+        fill(&models[i].index[1], 16);
+    }
+    forward = MAKE(struct later, "later");
+    forward->other = MAKE(struct later, "later");
+    forward->other->model.first = list(3);
+    hidden = made(malloc(200), "-");
+    puts("ready");
+    fflush(stdout);
+    pause();
+    return inner == head;
+}
+"""
+
+CXX_PROGRAM = """
+#include <cstdio>
+#include <deque>
+#include <forward_list>
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unistd.h>
+#include <unordered_map>
+#include <vector>
+namespace app {
+struct Point { double x, y; Point *near; };
+struct Shape { virtual ~Shape() {} Point *at = nullptr; };
+struct Circle : Shape { double radius = 1; };
+template <class T> struct Tree { T value; Tree *left = nullptr, *right = nullptr; };
+struct Store {
+    std::map<int, Point> map;
+    std::unordered_map<std::string, Point *> names;
+    std::unordered_map<int, int> numbers;
+    std::list<Point> list;
+    std::forward_list<Point> forward;
+    std::set<long> set;
+    std::vector<Point> points;
+    std::vector<Shape *> shapes;
+    std::vector<std::unique_ptr<Point>> owned;
+    std::unique_ptr<Point> one;
+    Tree<int> *tree = nullptr;
+};
+}
+template <class T> static T *made(T *block, const char *type)
+{
+    std::printf("%p %s\\n", (void *)block, type);
+    return block;
+}
+static app::Tree<int> *grow(int depth)
+{
+    if (!depth)
+        return nullptr;
+    auto *tree = made(new app::Tree<int>, "app::Tree<int>");
+    tree->left = grow(depth - 1);
+    tree->right = grow(depth - 1);
+    return tree;
+}
+app::Store store, *second;
+int main()
+{
+    second = made(new app::Store, "app::Store");
+    for (app::Store *to : {&store, second}) {
+        for (int i = 0; i < 500; i++) {
+            app::Point point = {1, 2, nullptr};
+            std::string name = "a name that is long enough " + std::to_string(i);
+            to->map[i] = point;
+            to->names[name] = made(new app::Point(point), "app::Point");
+            to->names[name]->near = made(new app::Point(point), "app::Point");
+            to->numbers[i] = i;
+            to->list.push_back(point);
+            to->forward.push_front(point);
+            to->set.insert(i);
+            to->points.push_back(point);
+            auto *circle = made(new app::Circle, "app::Circle");
+            circle->at = made(new app::Point(point), "app::Point");
+            to->shapes.push_back(circle);
+            to->owned.emplace_back(made(new app::Point(point), "app::Point"));
+        }
+        to->one.reset(made(new app::Point, "app::Point"));
+        to->tree = grow(8);
+        made(to->points.data(), "app::Point[]");
+        made(to->shapes.data(), "app::Shape *[]");
+    }
+    std::puts("ready");
+    std::fflush(stdout);
+    pause();
+}
+"""
+NODES = {"std::_Rb_tree_node<std::pair<int const, app::Point> >": 1000,
+         "std::_Rb_tree_node<long int>": 1000,
+         "std::_List_node<app::Point>": 1000,
+         "std::_Fwd_list_node<app::Point>": 1000,
+         "std::__detail::_Hash_node<std::pair<int const, int>, false>": 1000}
+
+
+def build(folder, text, ending, *flags):
+    source, program = os.path.join(folder, "p" + ending), os.path.join(folder, "p")
+    with open(source, "w") as file:
+        file.write(text)
+    subprocess.run([*flags, "-o", program, source], check=True, cwd=folder)
+    return program
+
+
+class Program(live.Target):
+    """Reads what each block is until it is ready."""
+
+    def __init__(self, program):
+        super().__init__([program])
+        self.types = {}
+        while (line := self.process.stdout.readline().decode().strip()) != "ready":
+            address, kind = line.split(" ", 1)
+            self.types[int(address, 16)] = kind
+
+
+def judge(program, folder, what):
+    """How many blocks have their type, and what is wrong."""
+    store = os.path.join(folder, "store")
+    with Program(program) as target:
+        heapx("snap", target.pid, "-o", store)
+        truth = target.types
+    found = {int(r["address"]): r for r in
+             rows(store, "SELECT address, type, confidence FROM objects")}
+    wrong, missing, known = [], [], 0
+    for address, kind in truth.items():
+        check(address in found, f"{what}: no object at {address:#x}")
+        got = found[address]["type"] or "-"
+        known += kind != "-"
+        if got == kind:
+            continue
+        if got == "-":
+            missing.append(kind)
+        else:
+            wrong.append((kind, got, found[address]["confidence"]))
+    check(not [w for w in wrong if w[2] == "certain"], f"{what}: certain and wrong: {wrong[:5]}")
+    check(len(wrong) * 1000 <= len(truth), f"{what}: {len(wrong)} of {len(truth)}: {wrong[:5]}")
+    check(len(missing) * 100 <= known, f"{what}: no type: {len(missing)} of {known}: {missing[:5]}")
+    return store
+
+
+def compilers():
+    return [name for name in ("gcc", "clang") if shutil.which(name)]
+
+
+VARIANTS = [("-O0", "-gdwarf-5"), ("-O2", "-gdwarf-4"), ("-O2", "-gdwarf-5", "-gsplit-dwarf")]
+
+
+def c_programs(folder):
+    for compiler in compilers():
+        for flags in VARIANTS:
+            program = build(folder, C_PROGRAM, ".c", compiler, "-w", *flags)
+            judge(program, folder, f"{compiler} {' '.join(flags)}")
+            os.unlink(os.path.join(folder, "store"))
+
+
+def cxx_programs(folder):
+    for compiler in compilers():
+        for flags in VARIANTS[:2]:
+            program = build(folder, CXX_PROGRAM, ".cc", compiler.replace("gcc", "g++")
+                            .replace("clang", "clang++"), "-std=c++17", "-w", *flags)
+            store = judge(program, folder, f"{compiler} {' '.join(flags)}")
+            if compiler == "gcc":
+                for name, n in NODES.items():
+                    seen = [int(r["objects"]) for r in
+                            rows(store, f"SELECT objects FROM types WHERE type = '{name}'")]
+                    check(seen and n - 2 <= seen[0] <= n, f"{name}: {seen}, not {n}")
+            os.unlink(store)
+
+
+def fields_have_names(folder):
+    """Steps of why, and parts of a variable as a root."""
+    program = build(folder, C_PROGRAM, ".c", "gcc", "-w", "-g", "-O1")
+    store = os.path.join(folder, "store")
+    with Program(program) as target:
+        heapx("snap", target.pid, "-o", store, "--root", "second=models->[0].index[1].slots",
+              "--root", "right=root->right")
+    leaf = row(store, "SELECT address FROM objects WHERE type = 'tree' AND edges_out = 1"
+               " AND holder = 'root' LIMIT 1")["address"]
+    steps = heapx("why", store, leaf, "--format", "csv")[1].splitlines()
+    check(any(line.endswith(",left") or line.endswith(",right") for line in steps), steps)
+    bins = {r["roots"]: int(r["objects"]) for r in rows(store, "SELECT * FROM bins")}
+    check(bins.get("right") == 2 * 255, f"{bins}")
+    check(bins.get("second") == 1 + 2 * 3 * 16, f"{bins}")
+    sums = row(store, "SELECT typed_bytes, (SELECT sum(bytes) FROM types WHERE type <> '(unknown)')"
+               " AS types, (SELECT sum(bytes) FROM objects WHERE source IS NOT NULL) AS objects"
+               " FROM snapshots")
+    check(sums["typed_bytes"] == sums["types"] == sums["objects"], f"{sums}")
+
+
+def hints_are_taken(folder):
+    program = build(folder, C_PROGRAM, ".c", "gcc", "-w", "-g", "-O1")
+    hints, store = os.path.join(folder, "x.types"), os.path.join(folder, "store")
+    with open(hints, "w") as file:
+        file.write("# values\np: entry.value -> payload\nother: tree.of -> wrong\n")
+    with Program(program) as target:
+        heapx("snap", target.pid, "-o", store, "--types", hints)
+        with open(hints, "w") as file:
+            file.write("\n  entry -> payload\n")
+        bad = heapx("report", target.pid, "types", "--types", hints, ok=(2,))
+    n = row(store, "SELECT objects FROM types WHERE type = 'payload'")["objects"]
+    check(int(n) == 3 * 64 + 5 * 3 * 16, f"{n} payloads")
+    check("line 2, column 3" in bad[2], bad)
+
+
+if __name__ == "__main__":
+    live.main(c_programs, cxx_programs, fields_have_names, hints_are_taken)
