@@ -87,7 +87,7 @@ struct hx_named {
 /* Invariant: no two types of a snapshot have the same name. */
 struct hx_type {
     char *name;                    /* as a programmer writes it, not escaped; owned */
-    enum hx_confidence confidence; /* the least that one of its objects has */
+    enum hx_confidence confidence; /* certain: of all; guess: of more than a tenth */
     uint8_t sources; /* bit for each enum hx_type_source of its objects; 0: not known */
     char *symbol;    /* of its type information ("_ZTI4Node"); NULL: none, or several; owned */
     uint32_t layout; /* index in layouts + 1; 0: not known */

@@ -412,6 +412,11 @@ static hx_error *type_by_site(struct spread *spread)
 
 /* --- names of what was found --------------------------------------------------------- */
 
+/* Objects of a type. */
+struct by_confidence {
+    uint64_t n[HX_CONFIDENCE_GUESS + 1];
+};
+
 /* Two types can have one name; snapshot.types then has one of it. */
 struct naming {
     struct hx_typing *typing;
@@ -419,6 +424,7 @@ struct naming {
     HX_VEC(struct hx_type) types;
     HX_VEC(uint32_t) number; /* of each of these: in graph.type, and whether it repeats in bit 31 */
     struct hx_pairs of;      /* type and repeats to types */
+    HX_VEC(struct by_confidence) of_confidence;
     struct hx_index by_name;
     uint64_t seed;
 };
@@ -478,7 +484,8 @@ static hx_error *add_type(struct naming *naming, uint32_t type, bool repeats, ui
         free(fresh.symbol);
         return hx_error_nomem();
     }
-    HX_NEED(hx_vec_push(&naming->number, type));
+    HX_NEED(hx_vec_push(&naming->number, type) &&
+            hx_vec_push(&naming->of_confidence, (struct by_confidence){{0}}));
     return hx_index_add(&naming->by_name, hash, *ret);
 }
 
@@ -503,11 +510,24 @@ static hx_error *name_objects(struct naming *naming)
         }
         struct hx_type *type = &naming->types.v[*number];
         graph->type[i] = *number;
-        if (type->confidence < HX_TYPED_CONFIDENCE(typed))
-            type->confidence = HX_TYPED_CONFIDENCE(typed);
+        naming->of_confidence.v[*number].n[HX_TYPED_CONFIDENCE(typed)]++;
         type->sources |= (uint8_t)(1u << HX_TYPED_SOURCE(typed));
     }
     return NULL;
+}
+
+/* Certain is a type all of whose objects are; a guess one of which more than a tenth are guesses.
+ */
+static void rate_types(struct naming *naming)
+{
+    for (size_t i = 0; i < naming->types.n; i++) {
+        const uint64_t *n = naming->of_confidence.v[i].n;
+        const uint64_t guesses = n[HX_CONFIDENCE_GUESS], likely = n[HX_CONFIDENCE_LIKELY];
+        naming->types.v[i].confidence = !guesses && !likely ? HX_CONFIDENCE_CERTAIN
+                                        : guesses * 10 > guesses + likely + n[HX_CONFIDENCE_CERTAIN]
+                                            ? HX_CONFIDENCE_GUESS
+                                            : HX_CONFIDENCE_LIKELY;
+    }
 }
 
 struct by_name {
@@ -556,6 +576,8 @@ static hx_error *name_types(struct hx_typing *typing, struct hx_snapshot *snapsh
     struct naming naming = {.typing = typing, .snapshot = snapshot, .seed = hx_hash_seed()};
     hx_error *err = name_objects(&naming);
     if (!err)
+        rate_types(&naming);
+    if (!err)
         err = sort_types(&naming);
     for (size_t i = 0; i < naming.types.n; i++) {
         free(naming.types.v[i].name);
@@ -563,6 +585,7 @@ static hx_error *name_types(struct hx_typing *typing, struct hx_snapshot *snapsh
     }
     hx_vec_free(&naming.types);
     hx_vec_free(&naming.number);
+    hx_vec_free(&naming.of_confidence);
     hx_pairs_free(&naming.of);
     hx_index_free(&naming.by_name);
     return err;
