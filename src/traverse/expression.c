@@ -110,11 +110,13 @@ hx_error *hx_naming_symbol(const char *expr, bool *ret_is, char **ret_module,
 
 bool hx_expression_has_part(const char *text)
 {
-    if (strstr(text, "->") || strchr(text, '.'))
+    const char *mark = strchr(text, '!');
+    text = mark ? mark + 1 : text;
+    if (strstr(text, "->"))
         return true;
-    for (const char *at = text; (at = strchr(at, '[')); at++)
-        if (!skip_word(at, "[abi:"))
-            return true;
+    for (const char *at = text; (at = strpbrk(at, "[.")); at++)
+        if (*at == '[' ? !skip_word(at, "[abi:") : at > text && (at[1] < '0' || at[1] > '9'))
+            return true; /* "counter.0" is one the compiler has numbered */
     return false;
 }
 

@@ -200,12 +200,10 @@ static hx_error *take_live_snapshot(struct hx_session *session, const struct hx_
     HX_TRY(hx_attach_names(session->attach, snapshot, progress));
     HX_TRY(hx_attach_types(session->attach, snapshot, args->threads, progress));
     hx_timing_end(begun, "types", snapshot->graph.n);
-    HX_CLEANUP(hx_take_types_deinit) struct hx_take_types types = {0};
-    HX_TRY(hx_take_types(session, snapshot, progress, &types));
     begun = hx_timing_begin();
     HX_TRY(hx_evidence_find(snapshot, args->threads, progress));
-    HX_TRY(hx_take_typed_words(&types, snapshot));
     hx_timing_end(begun, "evidence", snapshot->graph.n_edges);
+    HX_TRY(hx_take_types(session, snapshot, progress));
     HX_TRY(hx_take_roots(session, snapshot, progress));
     hx_snapshot_drop_image(snapshot);
     begun = hx_timing_begin();

@@ -1,9 +1,11 @@
 /* take_types.c - debug information and hints, together on the objects of a snapshot. */
 #include "cli/take/take_types.h"
 
+#include "attach/types/debug_types.h"
 #include "base/cleanup.h"
 #include "base/timing.h"
 #include "cli/words/text_file.h"
+#include "traverse/typing/typing.h"
 
 #include <string.h>
 
@@ -44,37 +46,29 @@ static hx_error *read_hints(const struct hx_args *args, const struct hx_snapshot
     return NULL;
 }
 
-hx_error *hx_take_types(struct hx_session *session, struct hx_snapshot *snapshot,
-                        const struct hx_progress *progress, struct hx_take_types *ret)
+static hx_error *type_objects(struct hx_snapshot *snapshot, const struct hx_debug_types *types,
+                              const hx_type_hints *hints, const struct hx_progress *progress)
 {
-    const struct hx_args *args = session->args;
+    HX_TYPING hx_typing *typing = NULL;
+    const struct hx_typing_source source = {.table = &types->types.table,
+                                            .place = types->places.v,
+                                            .n_places = types->places.n,
+                                            .hints = hints};
+    HX_TRY(hx_typing_find(snapshot, &source, progress, &typing));
+    HX_TRY(hx_typing_judge(typing, snapshot));
+    return hx_typing_layouts(typing, snapshot);
+}
+
+hx_error *hx_take_types(struct hx_session *session, struct hx_snapshot *snapshot,
+                        const struct hx_progress *progress)
+{
     const bool waits = session->analysis.parts != HX_ANALYSE_LATER;
-    HX_TRY(read_hints(args, snapshot, &ret->hints));
+    HX_CLEANUP(hx_type_hints_free) hx_type_hints hints = {0};
+    HX_CLEANUP(hx_debug_types_deinit) struct hx_debug_types types = {0};
+    HX_TRY(read_hints(session->args, snapshot, &hints));
     if (snapshot->no_heap)
         return NULL;
     HX_TRY(hx_attach_debug_types(session->attach, snapshot,
-                                 waits ? UINT64_MAX : hx_now_ns() + WAIT_NS, progress,
-                                 &ret->debug));
-    if (!ret->debug.types.table.n_types)
-        return NULL;
-    const struct hx_typing_source source = {.table = &ret->debug.types.table,
-                                            .place = ret->debug.places.v,
-                                            .n_places = ret->debug.places.n,
-                                            .hints = &ret->hints};
-    return hx_typing_find(snapshot, &source, progress, &ret->typing);
-}
-
-hx_error *hx_take_typed_words(struct hx_take_types *types, struct hx_snapshot *snapshot)
-{
-    if (!types->typing)
-        return NULL;
-    HX_TRY(hx_typing_judge(types->typing, snapshot));
-    return hx_typing_layouts(types->typing, snapshot);
-}
-
-void hx_take_types_deinit(struct hx_take_types *types)
-{
-    hx_typing_destroy(types->typing);
-    hx_debug_types_deinit(&types->debug);
-    hx_type_hints_free(&types->hints);
+                                 waits ? UINT64_MAX : hx_now_ns() + WAIT_NS, progress, &types));
+    return types.types.table.n_types ? type_objects(snapshot, &types, &hints, progress) : NULL;
 }

@@ -2,22 +2,11 @@
 #ifndef HX_CLI_TAKE_TAKE_TYPES_H
 #define HX_CLI_TAKE_TAKE_TYPES_H
 
-#include "attach/types/debug_types.h"
 #include "cli/take/take.h"
-#include "traverse/typing/typing.h"
 
-/* Zeroed to begin. */
-struct hx_take_types {
-    struct hx_debug_types debug;
-    hx_type_hints hints;
-    hx_typing *typing; /* NULL: the program has no debug information */
-};
-
-/* Types the objects of a capture that was scanned. */
+/* Types the objects of a capture whose words were judged, ranks words by types, and names fields.
+ * What blocks alike tell was found before, by what vtables say alone: types would part them. */
 hx_error *hx_take_types(struct hx_session *session, struct hx_snapshot *snapshot,
-                        const struct hx_progress *progress, struct hx_take_types *ret);
-/* Once words were judged: ranks by types, and names of fields. */
-hx_error *hx_take_typed_words(struct hx_take_types *types, struct hx_snapshot *snapshot);
-void hx_take_types_deinit(struct hx_take_types *types);
+                        const struct hx_progress *progress);
 
 #endif

@@ -27,12 +27,11 @@ static uint32_t type_as_whole(const hx_typing *typing, const struct hx_graph *gr
 
 /* --- ranks ----------------------------------------------------------------------- */
 
-/* What counts of blocks alike say of a pointer, its type knows better; what is not in use of a
- * container's memory, it does not know. */
-static bool is_outdone(enum hx_rule rule, bool repeats)
+/* What counts of blocks alike say of a pointer field, its type knows better; whether a pointer is
+ * in use it does not know. */
+static bool is_outdone(enum hx_rule rule)
 {
-    return rule == HX_RULE_bytes || rule == HX_RULE_field || rule == HX_RULE_unanswered ||
-           rule == HX_RULE_few || (rule == HX_RULE_slack && !repeats);
+    return rule == HX_RULE_bytes || rule == HX_RULE_field;
 }
 
 static void judge_words(struct hx_graph *graph, hx_obj object, const struct hx_word_map *map)
@@ -44,7 +43,7 @@ static void judge_words(struct hx_graph *graph, hx_obj object, const struct hx_w
         enum hx_rule rule = HX_RULE_NONE;
         if (word == HX_WORD_SCALAR)
             rule = HX_RULE_scalar;
-        else if (word != HX_WORD_OPEN && is_outdone(HX_EVIDENCE_RULE(evidence), repeats))
+        else if (word != HX_WORD_OPEN && is_outdone(HX_EVIDENCE_RULE(evidence)))
             rule = HX_RULE_pointer;
         if (rule != HX_RULE_NONE)
             graph->evidence[e] = HX_EVIDENCE(rule, HX_EVIDENCE_KIND(evidence));

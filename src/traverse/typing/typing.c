@@ -38,6 +38,7 @@ struct spread {
     hx_obj *stack;
     size_t n_stack;
     bool overflow;
+    bool changed; /* the type of an object that had one */
 };
 
 uint32_t hx_typing_element(const struct hx_type_table *table, uint32_t type)
@@ -141,6 +142,7 @@ static void give_type(struct spread *spread, hx_obj object, uint32_t type, enum 
                       const struct hx_word_map *map)
 {
     hx_typed *typed = &spread->graph->typed[object];
+    spread->changed |= HX_TYPED_SOURCE(*typed) != HX_TYPED_NOT;
     spread->graph->type[object] = type;
     *typed = (hx_typed)(HX_TYPED(HX_CONFIDENCE_LIKELY, HX_TYPED_POINTER) |
                         (fit == HX_FIT_SEVERAL ? HX_TYPED_REPEATS : 0) |
@@ -321,6 +323,87 @@ static hx_error *spread_roots(struct spread *spread, const struct hx_progress *p
             HX_TRY(vote_for(spread, edge->target, word, type));
         if (spread->n_stack)
             HX_TRY(spread_all(spread, progress));
+    }
+    return NULL;
+}
+
+/* --- what still stands ------------------------------------------------------------- */
+
+/* A word that leads to an object speaks for its type. */
+static void support_type(struct spread *spread, hx_obj target, uint32_t word)
+{
+    if (!HX_WORD_TARGET(word) || !spread->graph->typed[target] ||
+        (spread->votes[target] & 15) == SUPPORT_MAX)
+        return;
+    const uint32_t type =
+        word < spread->table->n_types ? hx_typing_element(spread->table, word) : word;
+    if (begins_with(spread->table, spread->graph->type[target], type) ||
+        spread->graph->type[target] == type)
+        spread->votes[target]++;
+}
+
+static hx_error *support_of_roots(struct spread *spread)
+{
+    const struct hx_snapshot *snapshot = spread->snapshot;
+    const struct hx_typing_source *source = &spread->typing->source;
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        const struct hx_word_map *map;
+        if (edge->kind != HX_EDGE_START || snapshot->roots.v[edge->root].kind == HX_ROOT_NAMED)
+            continue;
+        const struct hx_typed_place *place = hx_typing_place(source, snapshot, edge);
+        if (!place)
+            continue;
+        const uint32_t type = hx_typing_element(spread->table, place->type);
+        HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
+        support_type(spread, edge->target,
+                     hx_map_word(map, edge->address - place->address, type != place->type));
+    }
+    return NULL;
+}
+
+static hx_error *support_of_objects(struct spread *spread)
+{
+    const struct hx_graph *graph = spread->graph;
+    uint32_t last = UINT32_MAX;
+    const struct hx_word_map *map = NULL;
+    for (hx_obj i = 0; i < graph->n; i++) {
+        if (!graph->typed[i] || graph->type[i] & HX_TYPE_BY_VTABLE ||
+            graph->fwd[i] == graph->fwd[(size_t)i + 1])
+            continue;
+        if (graph->type[i] != last)
+            HX_TRY(hx_word_map_of(&spread->typing->maps, last = graph->type[i], &map));
+        for (hx_eidx e = graph->fwd[i]; !map->scalars && e < graph->fwd[(size_t)i + 1]; e++)
+            if (hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START)
+                support_type(spread, hx_edge_target(graph->edge[e]),
+                             hx_map_word(map, hx_edge_offset(graph->edge[e]),
+                                         graph->typed[i] & HX_TYPED_REPEATS));
+    }
+    return NULL;
+}
+
+/* An object whose type has changed has said something of others before. What nobody says any more
+ * is taken back, and others may speak then. */
+static hx_error *take_back(struct spread *spread, const struct hx_progress *progress)
+{
+    struct hx_graph *graph = spread->graph;
+    for (unsigned round = 0; round < CHANGES; round++) {
+        uint64_t taken = 0;
+        memset(spread->votes, 0, graph->n);
+        HX_TRY(support_of_roots(spread));
+        HX_TRY(support_of_objects(spread));
+        for (hx_obj i = 0; i < graph->n; i++)
+            if (HX_TYPED_SOURCE(graph->typed[i]) == HX_TYPED_POINTER && !spread->votes[i]) {
+                graph->typed[i] = 0;
+                graph->type[i] = HX_NO_TYPE;
+                taken++;
+            }
+        if (!taken || round + 1 == CHANGES)
+            break;
+        for (hx_obj i = 0; i < graph->n; i++)
+            if (graph->typed[i])
+                push_object(spread, i);
+        HX_TRY(spread_all(spread, progress));
     }
     return NULL;
 }
@@ -619,6 +702,8 @@ static hx_error *type_objects(struct spread *spread, const struct hx_progress *p
     HX_TRY(spread_vtables(spread));
     HX_TRY(spread_all(spread, progress));
     HX_TRY(spread_roots(spread, progress));
+    if (spread->changed)
+        HX_TRY(take_back(spread, progress));
     settle_confidence(spread);
     return type_by_site(spread);
 }
