@@ -345,7 +345,7 @@ const struct hx_stored_census hx_stored_censuses[] = {
         .list =
             "SELECT t.snapshot AS snapshot, coalesce(t.name, '(unknown)') AS type,"
                 " t.confidence AS confidence, t.bytes AS bytes, t.objects AS objects,"
-                " t.retained_bytes AS retained_bytes, t.symbol AS symbol,"
+                " t.retained_bytes AS retained_bytes, t.symbol AS symbol, t.source AS source,"
                 " p.only_pages AS only_pages, p.shared_pages AS shared_pages, "
                 SINCE(
                     "EXISTS (SELECT 1 FROM hx_type WHERE snapshot = $other)",

@@ -97,7 +97,7 @@ hx_error *hx_naming_symbol(const char *expr, bool *ret_is, char **ret_module,
 {
     struct hx_expression expression;
     HX_TRY(hx_expression_parse(expr, &expression));
-    *ret_is = expression.form == HX_FORM_SYMBOL && !hx_expression_has_part(expr);
+    *ret_is = expression.form == HX_FORM_SYMBOL;
     *ret_module = NULL;
     *ret_symbol = expr;
     const char *mark = strchr(expr, '!');
@@ -124,6 +124,6 @@ hx_error *hx_expression_needs_debug(const char *text)
 {
     return expression_error(text,
                             "name the whole variable, or an address that it holds: *0xADDRESS",
-                            "the fields of this variable are not known: its program has no debug "
-                            "information, or has no such variable");
+                            "no reference is known in such a field: the program has no debug "
+                            "information, or no such variable or field, or it is null");
 }

@@ -240,7 +240,7 @@ static hx_error *add_part_of_root(struct builder *builder, uint32_t number, cons
 {
     const struct hx_snapshot *snapshot = builder->snapshot;
     HX_CLEANUP(hx_text_free) struct hx_text field = {0};
-    *ret_known = !n || snapshot->roots.v[number].layout;
+    *ret_known = snapshot->roots.v[number].layout != 0;
     for (size_t i = hx_snapshot_root_edges(snapshot, number);
          *ret_known && i < snapshot->root_edges.n && snapshot->root_edges.v[i].root == number;
          i++) {
@@ -255,14 +255,17 @@ static hx_error *add_part_of_root(struct builder *builder, uint32_t number, cons
 
 /* The same of the objects that the edges behind meaning->first lead to, in place of these. */
 static hx_error *follow_part(struct builder *builder, const char *path, size_t n,
-                             const struct meaning *meaning)
+                             const struct meaning *meaning, bool *ret_known)
 {
     const struct hx_snapshot *snapshot = builder->snapshot;
     const struct hx_graph *graph = &snapshot->graph;
     HX_CLEANUP(hx_text_free) struct hx_text field = {0};
     const size_t end = builder->edges.n;
+    *ret_known = end == meaning->first;
     for (size_t i = meaning->first; i < end; i++) {
         const hx_obj object = builder->edges.v[i].target;
+        *ret_known |= graph->type && graph->type[object] < snapshot->types.n &&
+                      snapshot->types.v[graph->type[object]].layout;
         for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
             const uint64_t offset = hx_edge_offset(graph->edge[e]);
             hx_text_clear(&field);
@@ -295,20 +298,24 @@ static hx_error *mean_part(struct builder *builder, const char *expr, struct mea
     HX_NEED(name);
     HX_TRY(find_symbol(builder, &search, name, meaning));
     if (search.found != 1)
-        return search.found ? NULL : hx_expression_needs_debug(expr);
+        return search.found || strstr(symbol, "->") || strchr(symbol, '[')
+                   ? hx_expression_needs_debug(expr) /* or several have the name */
+                   : NULL;                           /* a dot in a name that is not there */
     meaning->whole = UINT32_MAX;
     builder->edges.n = meaning->first;
     const char *path = symbol + n, *end = path_end(path);
     path += *path == '.';
     HX_TRY(add_part_of_root(builder, search.last, path, (size_t)(end - path), &known));
-    if (!known)
+    if (!known || (end > path && builder->edges.n == meaning->first))
         return hx_expression_needs_debug(expr);
     meaning->module = builder->snapshot->roots.v[search.last].module;
     meaning->address = meaning->size = 0;
     while (*end) {
         path = end + 2;
         end = path_end(path);
-        HX_TRY(follow_part(builder, path, (size_t)(end - path), meaning));
+        HX_TRY(follow_part(builder, path, (size_t)(end - path), meaning, &known));
+        if (!known)
+            return hx_expression_needs_debug(expr);
     }
     return NULL;
 }

@@ -245,7 +245,7 @@ def volunteers(folder):
                 seen.append(int(open(f"/proc/{pid}/oom_score_adj").read()))
         process.terminate()
         process.communicate()
-        check(len(seen) == 2 and set(seen) == {1000}, f"heapx and its agent: {seen}")
+        check(len(seen) >= 2 and set(seen) == {1000}, f"heapx, agent, readers: {seen}")
 
 
 def killed_worker(folder):

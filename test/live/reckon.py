@@ -135,8 +135,18 @@ def add_up(store, name, rows_of_view):
     check(all(r["objects"] > 0 for r in rows_of_view), f"{name}: an empty row")
 
 
-def retainer_sets(store, patterns_hold=lambda name: True):
+def retains_by_default(store):
+    """Classes with a vtable that no field of theirs leads to."""
+    own = rows(store.path, "SELECT t.name AS type FROM hx_type t JOIN hx_field f ON"
+               " f.snapshot = t.snapshot AND f.layout = t.layout AND f.target = t.name")
+    own = {r["type"] for r in own}
+    types = {r["type"] for r in store.view("types") if "vtable" in (r["source"] or "vtable")}
+    return lambda name: name in types and name not in own
+
+
+def retainer_sets(store):
     """{address: frozenset of (space, label)}: the least fixed point of the equations."""
+    patterns_hold = retains_by_default(store)
     sets = collections.defaultdict(frozenset)
     retains = {}
     if store.scheme == "type":

@@ -204,8 +204,8 @@ def named_by_the_user(folder):
         for expr, status, why in (("no_such_one", 1, "no variable no_such_one in the process"),
                                   ("libc.so.6!config", 1, "no variable"), ("main", 1, "no variable"),
                                   ("of_thread", 1, "in thread-local storage"),
-                                  ("config.list", 2, "debug information"),
-                                  ("config->list", 2, "debug information"),
+                                  ("config.no_list", 2, "debug information"),
+                                  ("config->list->no", 2, "debug information"),
                                   ("frame:main", 2, "frames"), ("thread:x", 2, "thread"),
                                   ("", 2, "")):
             err = heapx("report", pid, "bins", "--root", f"x={expr}", ok=(status,))[2]

@@ -97,6 +97,15 @@ static void make_older(const char *path)
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     char *message = NULL;
     if (sqlite3_exec(db,
+                     "DROP VIEW snapshots; DROP VIEW roots; DROP VIEW types;"
+                     "ALTER TABLE hx_snapshot DROP COLUMN typed_bytes;"
+                     "ALTER TABLE hx_root DROP COLUMN layout;"
+                     "ALTER TABLE hx_root DROP COLUMN layout_at;"
+                     "ALTER TABLE hx_type DROP COLUMN source;"
+                     "ALTER TABLE hx_type DROP COLUMN layout;"
+                     "DROP TABLE hx_layout; DROP TABLE hx_field;"
+                     "CREATE VIEW snapshots AS SELECT 1; CREATE VIEW roots AS SELECT 1;"
+                     "CREATE VIEW types AS SELECT 1;"
                      "ALTER TABLE hx_ccs DROP COLUMN recursive;"
                      "DROP VIEW snapshots; DROP VIEW censuses;"
                      "ALTER TABLE hx_snapshot DROP COLUMN started_at_ns;"

@@ -108,13 +108,12 @@ static hx_error *test_symbol(struct hx_session *session, const struct hx_snapsho
     HX_TRY(has_variable(session, module, symbol, &found));
     if (found)
         return NULL;
-    const char *dot = strchr(symbol, '.');
-    HX_FREE char *whole = dot ? strndup(symbol, (size_t)(dot - symbol)) : NULL;
-    if (whole)
-        HX_TRY(has_variable(session, module, whole, &found));
+    const size_t whole = strcspn(symbol, ".[-"); /* of a part of a variable */
+    HX_FREE char *variable = symbol[whole] ? strndup(symbol, whole) : NULL;
+    if (variable)
+        HX_TRY(has_variable(session, module, variable, &found));
     if (found)
-        return hx_error_new(HX_E_USAGE, expr, "name the whole variable, or *0xADDRESS",
-                            "fields need debug information, which this version does not read");
+        return NULL;
     return hx_error_new(HX_E_ABSENT, hx_attach_name(session->attach),
                         "its names: heapx report TARGET roots", "no variable %s in the process",
                         expr);

@@ -19,6 +19,15 @@
     " AND f.offset = iif(l.repeats, " offset " % l.size, " offset ")"                              \
     " WHERE l.snapshot = $snapshot AND l.layout = " layout "), '')"
 
+#define FIELD_OF_ROOT                                                                              \
+    FIELD("q.layout", "(e.address - r.address - q.layout_at)",                                     \
+          "iif(f.name LIKE '[%' OR l.repeats, '', '.') || ", "")
+#define FIELD_FROM FIELD("y.layout", "e.offset", "", " || ' of '")
+#define FIELD_TO                                                                                   \
+    FIELD("(SELECT y.layout FROM objects s JOIN " LAYOUTS " y ON y.name = s.type"                  \
+          " WHERE s.snapshot = $snapshot AND s.address = $address)",                               \
+          "e.offset", "", " || ' -> '")
+
 /* Of an object o. */
 #define OBJECT_NAME HX_OBJECT_NAME("o")
 #define SHAPE_MADE  "o.shape || " HX_MAKER_OF("o")
@@ -62,37 +71,23 @@ TEXT(object) =
     " END, NULL, '', d.bytes, coalesce(d.state, ''), coalesce(d.type, d.shape, ''),"
     " o.dominator, NULL, NULL, NULL, '', NULL FROM objects o LEFT JOIN objects d"
     " ON d.snapshot = o.snapshot AND d.address = o.dominator WHERE " SELF
-    " UNION ALL SELECT 'root', r.name ||"
-    " " FIELD("q.layout", "(e.address - r.address - q.layout_at)",
-              "iif(f.name LIKE '[%' OR l.repeats, '', '.') || ",
-              "") " || CASE WHEN r.module <> '' THEN ' of ' || r.module ELSE '' END, e.address - "
-                  "r.address, e.kind, r.size,"
-                  " r.kind, '', NULL, e.root_id, NULL, r.name, " POINTS ", e.rule FROM root_edges e"
-                  " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
-                  " LEFT JOIN hx_root q ON q.snapshot = e.snapshot AND q.root_id = e.root_id"
-                  " WHERE e.snapshot = $snapshot AND e.target = $address"
-                  " UNION ALL SELECT 'from', " FIELD(
-                      "y.layout", "e.offset", "",
-                      " || ' of '") " || printf('0x%x', e.source), e.offset, e.kind, o.bytes,"
-                                    " o.state, " OBJECT_NAME ", e.source, NULL, NULL, NULL, " POINTS
-                                    ", e.rule FROM edges e LEFT JOIN objects o"
-                                    " ON o.snapshot = e.snapshot AND o.address = e.source"
-                                    " LEFT JOIN " LAYOUTS " y ON y.name = o.type"
-                                    " WHERE e.snapshot = $snapshot AND e.target = $address"
-                                    " UNION ALL SELECT 'to', " FIELD(
-                                        "(SELECT y.layout FROM objects s JOIN " LAYOUTS
-                                        " y ON y.name = s.type WHERE s.snapshot = $snapshot AND "
-                                        "s.address = $address)",
-                                        "e.offset", "",
-                                        " || ' -> '") " || printf('0x%x', e.target), e.offset, "
-                                                      "e.kind, o.bytes,"
-                                                      " o.state, " OBJECT_NAME
-                                                      ", e.target, NULL, NULL, NULL, " POINTS
-                                                      ", e.rule FROM edges e LEFT JOIN objects o"
-                                                      " ON o.snapshot = e.snapshot AND o.address = "
-                                                      "e.target"
-                                                      " WHERE e.snapshot = $snapshot AND e.source "
-                                                      "= $address";
+    " UNION ALL SELECT 'root', r.name || " FIELD_OF_ROOT " || CASE WHEN r.module <> ''"
+    " THEN ' of ' || r.module ELSE '' END, e.address - r.address, e.kind, r.size,"
+    " r.kind, '', NULL, e.root_id, NULL, r.name, " POINTS ", e.rule FROM root_edges e"
+    " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
+    " LEFT JOIN hx_root q ON q.snapshot = e.snapshot AND q.root_id = e.root_id"
+    " WHERE e.snapshot = $snapshot AND e.target = $address"
+    " UNION ALL SELECT 'from', " FIELD_FROM " || printf('0x%x', e.source), e.offset, e.kind,"
+    " o.bytes, o.state, " OBJECT_NAME ", e.source, NULL, NULL, NULL, " POINTS
+    ", e.rule FROM edges e LEFT JOIN objects o"
+    " ON o.snapshot = e.snapshot AND o.address = e.source"
+    " LEFT JOIN " LAYOUTS " y ON y.name = o.type"
+    " WHERE e.snapshot = $snapshot AND e.target = $address"
+    " UNION ALL SELECT 'to', " FIELD_TO " || printf('0x%x', e.target), e.offset, e.kind, o.bytes,"
+    " o.state, " OBJECT_NAME ", e.target, NULL, NULL, NULL, " POINTS
+    ", e.rule FROM edges e LEFT JOIN objects o"
+    " ON o.snapshot = e.snapshot AND o.address = e.target"
+    " WHERE e.snapshot = $snapshot AND e.source = $address";
 
 /* It is looked for in the last 64 snapshots. */
 TEXT(object_facts) =
@@ -237,9 +232,10 @@ TEXT(dominated) = LEVEL(
          " FROM objects o WHERE o.snapshot = $snapshot AND o.address = d.address), NULL, NULL,"
          " NULL, NULL, NULL, NULL, d.parent, d.retained_bytes, d.retained_objects, "
          "d.sure_retained_bytes,"
-         " d.sure_retained_objects, NULL, NULL, 0 FROM s CROSS JOIN d WHERE s.brief"
+         " d.sure_retained_objects, NULL, NULL, NULL, NULL, 0 FROM s CROSS JOIN d WHERE s.brief"
          " UNION ALL SELECT snapshot, NULL, NULL, NULL, '(all smaller ones)', NULL, NULL,"
-         " NULL, NULL, NULL, NULL, NULL, NULL, bytes, objects, NULL, NULL, NULL, NULL, 1 FROM "
+         " NULL, NULL, NULL, NULL, NULL, NULL, bytes, objects, NULL, NULL, NULL, NULL, NULL, NULL, "
+         "1 FROM "
          "(SELECT"
          " snapshot, all_bytes - own - (SELECT sum(retained_bytes) FROM d) AS bytes,"
          " all_objects - self - (SELECT sum(retained_objects) FROM d) AS objects"

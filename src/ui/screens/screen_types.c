@@ -12,6 +12,7 @@
 static const struct hx_column columns[] = {
     {"type", NULL, HX_AS_TYPE, -32, 0, NULL, NULL},
     {"confidence", NULL, HX_AS_TEXT, 10, 4, NULL, NULL},
+    {"source", "told by", HX_AS_TEXT, 8, 7, NULL, NULL},
     {"bytes", NULL, HX_AS_BYTES, 8, 0, NULL, NULL},
     {"bytes", "of heap", HX_AS_SHARE, 7, 3, "heap_bytes", NULL},
     {"bytes_delta", "change", HX_AS_CHANGE, 7, 2, NULL, NULL},
