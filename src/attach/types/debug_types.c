@@ -20,7 +20,7 @@ typedef HX_VEC(struct debug_file) debug_files;
 /* The files that code is mapped from, each once, whose types could be read. */
 static hx_error *collect_files(const struct hx_snapshot *snapshot, pid_t via, hx_code *code,
                                uint64_t deadline_ns, const struct hx_progress *progress,
-                               debug_files *ret)
+                               debug_files *ret, size_t *ret_late)
 {
     HX_CLEANUP(hx_pairs_free) struct hx_pairs seen = {0};
     for (size_t i = 0; i < snapshot->n_mappings; i++) {
@@ -36,7 +36,9 @@ static hx_error *collect_files(const struct hx_snapshot *snapshot, pid_t via, hx
         if (*known != HX_NO_PAIR)
             continue;
         *known = 0;
-        HX_TRY(hx_code_type_table(code, number, deadline_ns, &file.table));
+        if (hx_now_ns() < deadline_ns)
+            HX_TRY(hx_code_type_table(code, number, deadline_ns, &file.table));
+        *ret_late += !file.table && hx_now_ns() >= deadline_ns;
         if (hx_progress_cancelled(progress))
             return hx_error_cancelled("types");
         file.name = hx_code_name(code, number);
@@ -160,11 +162,12 @@ hx_error *hx_debug_types_find(const struct hx_snapshot *snapshot, pid_t via, hx_
     debug_files files = {0};
     uint64_t begun = hx_timing_begin();
     hx_reading_listen(hx_code_reading(code), progress);
-    hx_error *err = collect_files(snapshot, via, code, deadline_ns, progress, &files);
+    size_t late = 0;
+    hx_error *err = collect_files(snapshot, via, code, deadline_ns, progress, &files, &late);
     hx_reading_listen(hx_code_reading(code), NULL);
     hx_timing_end(begun, "type tables", files.n);
     begun = hx_timing_begin();
-    *ret = (struct hx_debug_types){0};
+    *ret = (struct hx_debug_types){.late = late};
     if (!err && files.n)
         err = bring_together(snapshot, &files, ret);
     hx_timing_end(begun, "types together", ret->types.table.n_types);

@@ -15,10 +15,11 @@ typedef struct hx_code hx_code; /* sym/code/code.h */
 struct hx_debug_types {
     struct hx_merged_types types;
     HX_VEC(struct hx_typed_place) places; /* registers by root, then by address, apart */
+    size_t late; /* files that were left out because the deadline had passed */
 };
 
-/* What is there until deadline_ns (CLOCK_MONOTONIC); the rest is read on for the next snapshot.
- * `via`: the thread through which files are opened, 0: none. */
+/* What can be read until deadline_ns (CLOCK_MONOTONIC). `via`: the thread through which files are
+ * opened, 0: none. */
 hx_error *hx_debug_types_find(const struct hx_snapshot *snapshot, pid_t via, hx_code *code,
                               uint64_t deadline_ns, const struct hx_progress *progress,
                               struct hx_debug_types *ret);

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#define WAIT_NS   UINT64_C(150000000) /* of a first screen for types that are not in the cache */
-#define HINTS_MAX ((size_t)1 << 20)   /* bytes of a file of --types */
+#define WAIT_NS   UINT64_C(2000000000) /* of an explorer for types */
+#define HINTS_MAX ((size_t)1 << 20)    /* bytes of a file of --types */
 
 /* Is a file of that name, or with that beginning, mapped? */
 static bool runs_program(const struct hx_snapshot *snapshot, const char *program)
@@ -70,5 +70,9 @@ hx_error *hx_take_types(struct hx_session *session, struct hx_snapshot *snapshot
         return NULL;
     HX_TRY(hx_attach_debug_types(session->attach, snapshot,
                                  waits ? UINT64_MAX : hx_now_ns() + WAIT_NS, progress, &types));
+    if (types.late)
+        hx_snapshot_note(snapshot, false,
+                         "the types of %zu file%s were not read in time: heapx snap takes it",
+                         types.late, types.late == 1 ? "" : "s");
     return types.types.table.n_types ? type_objects(snapshot, &types, &hints, progress) : NULL;
 }
