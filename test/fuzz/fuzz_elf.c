@@ -202,6 +202,20 @@ static bool see_type(void *context, const char *name, uint64_t bytes)
     return true;
 }
 
+/* Every word of every type, as far as one looks. */
+static void see_type_table(hx_code *code, uint32_t file)
+{
+    const struct hx_type_table *table = NULL;
+    hx_error_free(hx_code_type_table(code, file, UINT64_MAX, &table));
+    for (uint32_t i = 0; table && i < table->n_types; i++)
+        for (uint64_t offset = 0; offset < 256; offset += 8) {
+            struct hx_text path = {0};
+            (void)hx_type_word(table, i, offset, offset & 8);
+            (void)hx_type_put_path(table, i, offset, false, &path);
+            hx_text_free(&path);
+        }
+}
+
 static bool see_variable(void *context, const char *name, bool tls)
 {
     uint64_t *sum = context;
@@ -260,6 +274,7 @@ static unsigned name(hx_code *code, uint32_t file, const struct hx_elf_layout *l
         (void)hx_code_is_start(code, file, vaddr[i]);
     }
     (void)hx_code_types(code, file, UINT64_MAX, see_type, &sum);
+    see_type_table(code, file);
     unwind(code, file, state, vaddr, n);
     return kind;
 }
