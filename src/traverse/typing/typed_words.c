@@ -2,6 +2,7 @@
 #include "traverse/typing/typing_private.h"
 
 #include "base/cleanup.h"
+#include "base/pairs.h"
 #include "base/text.h"
 #include "traverse/hold/rules.h"
 

@@ -7,6 +7,7 @@
 #include "traverse/typing/typing_private.h"
 
 #include "base/cleanup.h"
+#include "base/pairs.h"
 #include "base/prefetch.h"
 #include "base/timing.h"
 

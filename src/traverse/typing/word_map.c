@@ -24,7 +24,7 @@ void hx_word_maps_deinit(struct hx_word_maps *maps)
         free(maps->names.v[i]);
     hx_vec_free(&maps->maps);
     hx_vec_free(&maps->names);
-    hx_pairs_free(&maps->of);
+    free(maps->of);
     hx_index_free(&maps->by_name);
 }
 
@@ -387,8 +387,6 @@ static hx_error *add_tail(struct hx_word_maps *maps, uint32_t type, struct hx_wo
 static hx_error *make_map(struct hx_word_maps *maps, uint32_t type, struct hx_word_map *map)
 {
     struct mapping mapping = {.maps = maps, .map = map};
-    if (type >= maps->table->n_types)
-        return NULL;
     uint64_t n = maps->table->type[type].size / WORD;
     n = n < HX_MAP_WORDS_MAX ? n : HX_MAP_WORDS_MAX;
     if (!n || n > HX_MAPS_WORDS_MAX - maps->words)
@@ -412,14 +410,21 @@ static hx_error *make_map(struct hx_word_maps *maps, uint32_t type, struct hx_wo
 
 hx_error *hx_word_map_of(struct hx_word_maps *maps, uint32_t type, const struct hx_word_map **ret)
 {
-    uint32_t *number;
-    HX_NEED(hx_vec_reserve(&maps->maps, maps->maps.n + 1));
-    HX_TRY(hx_pairs_at(&maps->of, type, &number));
-    if (*number == HX_NO_PAIR) {
-        *number = (uint32_t)maps->maps.n;
-        maps->maps.v[maps->maps.n++] = (struct hx_word_map){0};
-        HX_TRY(make_map(maps, type, &maps->maps.v[maps->maps.n - 1]));
+    static const struct hx_word_map nothing; /* of a name */
+    *ret = &nothing;
+    if (type >= maps->table->n_types)
+        return NULL;
+    if (!maps->of && maps->table->n_types) {
+        maps->of = calloc(maps->table->n_types, sizeof *maps->of);
+        HX_NEED(maps->of);
     }
-    *ret = &maps->maps.v[*number];
+    if (!maps->of[type]) {
+        HX_NEED(hx_vec_reserve(&maps->maps, maps->maps.n + 1));
+        struct hx_word_map *map = &maps->maps.v[maps->maps.n++];
+        *map = (struct hx_word_map){0};
+        maps->of[type] = (uint32_t)maps->maps.n;
+        HX_TRY(make_map(maps, type, map));
+    }
+    *ret = &maps->maps.v[maps->of[type] - 1];
     return NULL;
 }

@@ -7,7 +7,6 @@
 #define HX_TRAVERSE_TYPING_WORD_MAP_H
 
 #include "base/index.h"
-#include "base/pairs.h"
 #include "base/vec.h"
 #include "model/type_table.h"
 #include "query/type_hints.h"
@@ -36,7 +35,7 @@ struct hx_word_map {
 struct hx_word_maps {
     const struct hx_type_table *table;
     const hx_type_hints *hints; /* may be NULL; those of other programs are left out by then */
-    struct hx_pairs of;         /* type to number in maps */
+    uint32_t *of;               /* of each type its number in maps, plus 1; 0: none yet */
     HX_VEC(struct hx_word_map) maps;
     HX_VEC(char *) names;    /* that the table does not have: number n_types + index */
     struct hx_index by_name; /* records, and names */
