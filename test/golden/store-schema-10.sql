@@ -16,7 +16,7 @@ CREATE TABLE hx_pack(pack INTEGER PRIMARY KEY, data BLOB);
 CREATE TABLE hx_alike(snapshot INTEGER, part TEXT, whose INTEGER, PRIMARY KEY(snapshot, part)) WITHOUT ROWID;
 CREATE TABLE hx_type(snapshot INTEGER, type INTEGER, name TEXT, confidence TEXT, bytes INTEGER, objects INTEGER, retained_bytes INTEGER, retained_objects INTEGER, symbol TEXT, source TEXT, layout INTEGER, PRIMARY KEY(snapshot, type)) WITHOUT ROWID;
 CREATE TABLE hx_layout(snapshot INTEGER, layout INTEGER, size INTEGER, repeats INTEGER, PRIMARY KEY(snapshot, layout)) WITHOUT ROWID;
-CREATE TABLE hx_field(snapshot INTEGER, layout INTEGER, offset INTEGER, name TEXT, PRIMARY KEY(snapshot, layout, offset)) WITHOUT ROWID;
+CREATE TABLE hx_field(snapshot INTEGER, layout INTEGER, offset INTEGER, name TEXT, target TEXT, PRIMARY KEY(snapshot, layout, offset)) WITHOUT ROWID;
 CREATE TABLE hx_named(snapshot INTEGER, position INTEGER, name TEXT, expr TEXT, root_id INTEGER, PRIMARY KEY(snapshot, position)) WITHOUT ROWID;
 CREATE TABLE hx_bin(snapshot INTEGER, bin INTEGER, roots TEXT, bytes INTEGER, objects INTEGER, PRIMARY KEY(snapshot, bin)) WITHOUT ROWID;
 CREATE TABLE hx_retainer(retainer INTEGER PRIMARY KEY, space TEXT, label TEXT, kind TEXT, module TEXT, symbol TEXT, UNIQUE(space, label));
