@@ -33,6 +33,7 @@ static const struct hx_stage stage[] = {
     {"types", TAKE, OBJECTS, 0, 1, false, 15},
     {"words", TAKE, EDGES, 0, 1, false, 270},
     {"shapes", TAKE, 0, 0, 1, false, 4e8},
+    {"typing", TAKE, OBJECTS, 0, 1, false, 250},
     {"mark", TAKE, OBJECTS, 0, 1, false, 65},
     {"components", TAKE, OBJECTS, 0, 1, false, 5},
     {"storing", STORE, EDGES, 0, 1, false, 80},

@@ -39,7 +39,8 @@ struct spread {
     hx_obj *stack;
     size_t n_stack;
     bool overflow;
-    bool changed; /* the type of an object that had one */
+    uint64_t done; /* objects that have spoken, some more than once */
+    bool changed;  /* the type of an object that had one */
 };
 
 uint32_t hx_typing_element(const struct hx_type_table *table, uint32_t type)
@@ -259,7 +260,7 @@ static hx_error *spread_object(struct spread *spread, hx_obj object)
 
 static hx_error *spread_all(struct spread *spread, const struct hx_progress *progress)
 {
-    for (uint64_t n = 0;; n++) {
+    for (;; spread->done++) {
         if (!spread->n_stack && spread->overflow) {
             spread->overflow = false;
             for (hx_obj i = 0; i < spread->graph->n; i++)
@@ -274,7 +275,10 @@ static hx_error *spread_all(struct spread *spread, const struct hx_progress *pro
         const hx_obj object = spread->stack[--spread->n_stack];
         spread->graph->typed[object] &= (hx_typed)~PENDING;
         HX_TRY(spread_object(spread, object));
-        if ((n & CHECK) == CHECK && hx_progress_cancelled(progress))
+        if ((spread->done & CHECK) != CHECK)
+            continue;
+        hx_progress_at(progress, "typing", spread->done, 2 * (uint64_t)spread->graph->n);
+        if (hx_progress_cancelled(progress))
             return hx_error_cancelled("types");
     }
 }
@@ -726,6 +730,7 @@ hx_error *hx_typing_find(struct hx_snapshot *snapshot, const struct hx_typing_so
         HX_TRY(err);
         HX_TRY(name_types(typing, snapshot));
     }
+    hx_progress_at(progress, "typing", snapshot->graph.n, snapshot->graph.n);
     hx_timing_end(begun, "typing", snapshot->graph.n);
     *ret = hx_steal(typing);
     return NULL;
