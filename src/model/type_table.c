@@ -30,12 +30,15 @@ static bool is_record(const struct hx_type_entry *type)
     return type->kind == HX_TYPE_RECORD || type->kind == HX_TYPE_UNION;
 }
 
-static const char *test_record(const struct hx_type_table *table, uint32_t number)
+/* `fields` counts those of records so far: if two could share some, testing would take the square
+ * of what is there. */
+static const char *test_record(const struct hx_type_table *table, uint32_t number, uint32_t *fields)
 {
     const struct hx_type_entry *type = &table->type[number];
     uint64_t last = 0;
-    if (type->first > table->n_fields || type->n > table->n_fields - type->first)
-        return "fields that are not there";
+    if (type->first != *fields || type->n > table->n_fields - *fields)
+        return "whose fields are whose";
+    *fields += type->n;
     for (uint32_t i = 0; i < type->n; i++) {
         const struct hx_type_field *field = &table->field[type->first + i];
         if (field->type >= number || field->name >= table->n_bytes)
@@ -63,17 +66,15 @@ static const char *test_array(const struct hx_type_table *table, uint32_t number
     return NULL;
 }
 
-static const char *test_type(const struct hx_type_table *table, uint32_t number)
+static const char *test_type(const struct hx_type_table *table, uint32_t number, uint32_t *fields)
 {
     const struct hx_type_entry *type = &table->type[number];
     if (type->kind >= HX_TYPE_KINDS || type->name >= table->n_bytes ||
-        type->depth > HX_TYPE_DEPTH || type->size > INT64_MAX)
+        type->depth > HX_TYPE_DEPTH || type->size > INT64_MAX || type->target >= table->n_types)
         return "a type";
     if (is_record(type))
-        return test_record(table, number);
-    if (type->kind == HX_TYPE_ARRAY)
-        return test_array(table, number);
-    return type->target >= table->n_types ? "a pointer" : NULL;
+        return test_record(table, number, fields);
+    return type->kind == HX_TYPE_ARRAY ? test_array(table, number) : NULL;
 }
 
 static const char *test_variables(const struct hx_type_table *table)
@@ -118,8 +119,11 @@ hx_error *hx_type_table_open(const void *memory, size_t bytes, struct hx_type_ta
         table.n_bytes > UINT32_MAX || table.strings[0] || table.strings[table.n_bytes - 1])
         return bad_table("its strings");
     const char *why = table.type[0].kind == HX_TYPE_OPAQUE ? NULL : "its first type";
+    uint32_t fields = 0;
     for (uint32_t i = 0; !why && i < table.n_types; i++)
-        why = test_type(&table, i);
+        why = test_type(&table, i, &fields);
+    if (!why && fields != table.n_fields)
+        why = "fields of no type";
     if (!why)
         why = test_variables(&table);
     if (why)

@@ -10,8 +10,9 @@
  * No two types of a table are equal in name, kind, size and parts.
  *
  * Invariants, tested by hx_type_table_open():
- *   type[t].first + type[t].n <= n_fields      (records and unions)
- *   type[t].target < n_types                   (pointers, arrays)
+ *   records and unions have all fields, one behind the other in the order of types:
+ *   first of the first one 0, of each other first + n of the one before, at the end n_fields
+ *   type[t].target < n_types                   (whatever it is)
  *   array: size == count * size of target, or count == 0 (a flexible array, or of unknown length)
  *   a record contains only types with smaller numbers by value (field, base, array element), so
  *   nothing contains itself; how deep containment goes is at most HX_TYPE_DEPTH
