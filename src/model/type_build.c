@@ -326,8 +326,9 @@ static hx_error *write_block(const struct ordering *ordering, void **ret, size_t
         for (uint32_t k = 0; k < type.n; k++)
             build->fields.v[type.first + k].type =
                 ordering->place[build->fields.v[type.first + k].type];
-        memcpy(at + head.n_types * sizeof type + fields * sizeof *build->fields.v,
-               build->fields.v + type.first, type.n * sizeof *build->fields.v);
+        if (type.n)
+            memcpy(at + head.n_types * sizeof type + fields * sizeof *build->fields.v,
+                   build->fields.v + type.first, type.n * sizeof *build->fields.v);
         type.first = fields;
         fields += type.n;
         memcpy(at + i * sizeof type, &type, sizeof type);

@@ -45,7 +45,7 @@ static bool lower_limit(__rlimit_resource_t resource, rlim_t to)
 
 static bool set_limits(void)
 {
-    bool set = lower_limit(RLIMIT_CORE, 0) && lower_limit(RLIMIT_FSIZE, 0) &&
+    bool set = lower_limit(RLIMIT_CORE, 0) && (SANITIZED || lower_limit(RLIMIT_FSIZE, 0)) &&
                lower_limit(RLIMIT_NPROC, 0) && lower_limit(RLIMIT_NOFILE, HX_READER_FILES) &&
                lower_limit(RLIMIT_MEMLOCK, 0);
     struct rlimit cpu = {HX_READER_CPU_SECONDS, HX_READER_CPU_SECONDS + 1};
