@@ -241,7 +241,7 @@ def c_programs(folder):
 
 def cxx_programs(folder):
     for compiler in compilers():
-        for flags in VARIANTS[:2]:
+        for flags in (VARIANTS[0], VARIANTS[1] + ("-fdebug-types-section",)):
             program = build(folder, CXX_PROGRAM, ".cc", compiler.replace("gcc", "g++")
                             .replace("clang", "clang++"), "-std=c++17", "-w", *flags)
             store = judge(program, folder, f"{compiler} {' '.join(flags)}")

@@ -20,6 +20,7 @@
 #define NAME_BYTES  1000
 #define LEAST_BYTES (64 * HX_MIB)
 #define ALIAS       UINT32_C(0x80000000)
+#define STAND_IN    UINT32_C(0x40000000) /* an alias, too: of what is defined elsewhere */
 
 /* What an entry says, as far as types need it. */
 struct entry {
@@ -31,7 +32,7 @@ struct entry {
     bool is_static;
     Dwarf_Die type_die, origin_die;
     Dwarf_Attribute location;
-    bool has_location;
+    bool has_location, has_import, stands_in;
 };
 
 /* A field, or the target of a pointer, whose type is an entry. */
@@ -55,7 +56,8 @@ struct types_reader {
     struct hx_code_dwarf *dwarf;
     struct hx_type_build build;
     uint64_t deadline_ns, steps;
-    bool stopped, nomem;
+    bool stopped;
+    bool shared; /* units refer to one another */
     hx_error *err;
     struct hx_pairs entries;      /* address of an entry to a type, or an alias */
     struct hx_pairs declarations; /* to one of: */
@@ -69,6 +71,7 @@ struct types_reader {
     HX_VEC(struct variable_read) variables;
     HX_VEC(struct declaration) namings; /* typedefs */
     HX_VEC(Dwarf_Die) units;            /* that are needed, too */
+    HX_VEC(uint64_t) known;             /* their entries */
     struct hx_text name;
     uint32_t first_field; /* of theirs */
 };
@@ -125,8 +128,13 @@ static int take_attribute(Dwarf_Attribute *attr, void *context)
             entry->origin = address_of(&entry->origin_die);
         break;
     case DW_AT_signature: /* it stands for an entry of a type unit */
-        if (dwarf_formref_die(attr, &entry->origin_die))
+        if (dwarf_formref_die(attr, &entry->origin_die)) {
             entry->origin = address_of(&entry->origin_die);
+            entry->stands_in = true;
+        }
+        break;
+    case DW_AT_import:
+        entry->has_import = dwarf_formref_die(attr, &entry->origin_die) != NULL;
         break;
     case DW_AT_byte_size:
         entry->size = attribute_number(attr, &entry->has_size);
@@ -224,7 +232,7 @@ static bool know_entry(struct types_reader *reader, const struct entry *entry, u
     if (err)
         return stop_reading(reader, err);
     *known = number;
-    return true;
+    return keep_room(reader, hx_vec_push(&reader->known, address_of(entry->die)));
 }
 
 static bool add_reference(struct types_reader *reader, uint32_t owner, const Dwarf_Die *to,
@@ -238,8 +246,10 @@ static bool add_reference(struct types_reader *reader, uint32_t owner, const Dwa
 static void need_unit(struct types_reader *reader, const struct entry *entry, Dwarf_Die *die)
 {
     Dwarf_Die unit;
-    if (die->cu != entry->die->cu && dwarf_diecu(die, &unit, NULL, NULL) &&
-        hx_pairs_find(&reader->walked, address_of(&unit)) == HX_NO_PAIR)
+    if (die->cu == entry->die->cu || !dwarf_diecu(die, &unit, NULL, NULL))
+        return;
+    reader->shared = true;
+    if (hx_pairs_find(&reader->walked, address_of(&unit)) == HX_NO_PAIR)
         (void)keep_room(reader, hx_vec_push(&reader->units, unit));
 }
 
@@ -259,10 +269,28 @@ static bool add_type(struct types_reader *reader, const struct entry *entry,
 static bool add_alias(struct types_reader *reader, const struct entry *entry, const Dwarf_Die *to,
                       bool there)
 {
+    const uint32_t kind = entry->stands_in ? ALIAS | STAND_IN : ALIAS;
     if (!there)
         return know_entry(reader, entry, 0);
     return keep_room(reader, hx_vec_push(&reader->aliases, address_of(to))) &&
-           know_entry(reader, entry, ALIAS | (uint32_t)(reader->aliases.n - 1));
+           know_entry(reader, entry, kind | (uint32_t)(reader->aliases.n - 1));
+}
+
+/* An entry that stands for one of a type unit has its name, too. */
+static bool add_stand_in(struct types_reader *reader, struct entry *entry)
+{
+    if (!entry->name)
+        entry->name = dwarf_diename(&entry->origin_die);
+    need_unit(reader, entry, &entry->origin_die);
+    return add_alias(reader, entry, &entry->origin_die, true);
+}
+
+/* What a type is called whose declaration was met before, in another scope. */
+static uint32_t name_declared(struct types_reader *reader, const struct entry *entry)
+{
+    const uint32_t declared =
+        entry->origin ? hx_pairs_find(&reader->entries, entry->origin) : HX_NO_PAIR;
+    return declared < reader->build.types.n ? reader->build.types.v[declared].name : 0;
 }
 
 static bool add_record(struct types_reader *reader, struct entry *entry, uint32_t *ret)
@@ -271,16 +299,27 @@ static bool add_record(struct types_reader *reader, struct entry *entry, uint32_
                                                                          : HX_TYPE_RECORD,
                                  .size = entry->size};
     *ret = 0;
-    if (entry->origin && entry->declared) {
-        need_unit(reader, entry, &entry->origin_die);
-        return add_alias(reader, entry, &entry->origin_die, true);
-    }
+    if (entry->stands_in)
+        return add_stand_in(reader, entry);
     if (entry->declared) {
         type.kind = HX_TYPE_OPAQUE;
         type.flags = HX_TYPE_DECLARED;
         type.size = 0;
     }
-    return put_string(reader, entry->name, true, &type.name) && add_type(reader, entry, type, ret);
+    type.name = name_declared(reader, entry);
+    return (type.name || put_string(reader, entry->name, true, &type.name)) &&
+           add_type(reader, entry, type, ret);
+}
+
+static bool add_enum(struct types_reader *reader, struct entry *entry)
+{
+    uint32_t number;
+    struct hx_type_entry type = {.kind = HX_TYPE_ENUM, .size = entry->size};
+    if (entry->stands_in)
+        return add_stand_in(reader, entry);
+    type.name = name_declared(reader, entry);
+    return (type.name || put_string(reader, entry->name, true, &type.name)) &&
+           add_type(reader, entry, type, &number);
 }
 
 static bool add_base(struct types_reader *reader, const struct entry *entry)
@@ -346,13 +385,24 @@ static bool add_typedef(struct types_reader *reader, struct entry *entry)
     return add_alias(reader, entry, &entry->type_die, entry->has_type);
 }
 
+static bool add_declaration(struct types_reader *reader, const struct entry *entry)
+{
+    uint32_t *known;
+    struct declaration declaration = {.type = entry->type};
+    if (!entry->name || !put_string(reader, entry->name, true, &declaration.name))
+        return !reader->stopped;
+    hx_error *err = hx_pairs_at(&reader->declarations, address_of(entry->die), &known);
+    if (err)
+        return stop_reading(reader, err);
+    *known = (uint32_t)reader->declared.n;
+    return keep_room(reader, hx_vec_push(&reader->declared, declaration));
+}
+
 static bool add_field(struct types_reader *reader, const struct entry *entry, uint32_t record)
 {
     struct reference reference = {
         .to = entry->type, .owner = record, .is_field = true, .field.offset = entry->offset};
     const bool base = entry->tag == DW_TAG_inheritance;
-    if (!base && (entry->is_static || entry->declared))
-        return true;
     if (base)
         reference.field.flags |= HX_FIELD_BASE;
     if (base && entry->is_virtual) {
@@ -376,16 +426,21 @@ static bool address_of_op(Dwarf_Attribute *location, const Dwarf_Op *op, uint64_
 {
     Dwarf_Attribute attr;
     Dwarf_Addr address;
+    bool there;
     switch (op->atom) {
     case DW_OP_addr:
     case DW_OP_const8u:
     case DW_OP_const4u:
         *ret = op->number;
         return true;
-    case DW_OP_addrx:
     case DW_OP_constx:
-    case DW_OP_GNU_addr_index:
     case DW_OP_GNU_const_index:
+        if (dwarf_getlocation_attr(location, op, &attr) != 0)
+            return false;
+        *ret = attribute_number(&attr, &there);
+        return there;
+    case DW_OP_addrx:
+    case DW_OP_GNU_addr_index:
         if (dwarf_getlocation_attr(location, op, &attr) != 0 ||
             dwarf_formaddr(&attr, &address) != 0)
             return false;
@@ -401,17 +456,8 @@ static bool add_variable(struct types_reader *reader, struct entry *entry)
     struct variable_read read = {.type = entry->type};
     Dwarf_Op *op;
     size_t n;
-    if (!entry->has_location) {
-        uint32_t *known;
-        struct declaration declaration = {.type = entry->type};
-        if (!entry->name || !put_string(reader, entry->name, true, &declaration.name))
-            return !reader->stopped;
-        hx_error *err = hx_pairs_at(&reader->declarations, address_of(entry->die), &known);
-        if (err)
-            return stop_reading(reader, err);
-        *known = (uint32_t)reader->declared.n;
-        return keep_room(reader, hx_vec_push(&reader->declared, declaration));
-    }
+    if (!entry->has_location)
+        return add_declaration(reader, entry);
     if (dwarf_getlocation(&entry->location, &op, &n) != 0 || !n || n > 2 ||
         !address_of_op(&entry->location, op, &read.variable.vaddr))
         return true;
@@ -479,7 +525,6 @@ static bool visit_entry(struct types_reader *reader, struct level *level, uint32
     struct entry entry = read_entry(&level->die);
     if (entry.has_type)
         need_unit(reader, &entry, &entry.type_die);
-    uint32_t number;
     switch (tag) {
     case DW_TAG_structure_type:
     case DW_TAG_class_type:
@@ -489,11 +534,7 @@ static bool visit_entry(struct types_reader *reader, struct level *level, uint32
             return false;
         break;
     case DW_TAG_enumeration_type:
-        (void)(put_string(reader, entry.name, true, &number) &&
-               add_type(
-                   reader, &entry,
-                   (struct hx_type_entry){.kind = HX_TYPE_ENUM, .size = entry.size, .name = number},
-                   &number));
+        (void)add_enum(reader, &entry);
         return false;
     case DW_TAG_base_type:
         (void)add_base(reader, &entry);
@@ -526,13 +567,17 @@ static bool visit_entry(struct types_reader *reader, struct level *level, uint32
         return false;
     case DW_TAG_member:
     case DW_TAG_inheritance:
-        if (level->record && !reader->stopped)
+        if (tag == DW_TAG_member && (entry.is_static || entry.declared))
+            (void)add_declaration(reader, &entry);
+        else if (level->record)
             (void)add_field(reader, &entry, level->record);
         return false;
     case DW_TAG_variable:
         (void)add_variable(reader, &entry);
         return false;
     case DW_TAG_imported_unit:
+        if (entry.has_import)
+            need_unit(reader, &entry, &entry.origin_die);
         return false;
     case DW_TAG_namespace:
         if (!entry.name)
@@ -542,7 +587,10 @@ static bool visit_entry(struct types_reader *reader, struct level *level, uint32
         break;
     }
     /* what is in it has its name in front */
-    if (entry.name && reader->name.n + strlen(entry.name) < NAME_BYTES) {
+    if (*ret_record && entry.origin && !reader->name.n) {
+        const uint32_t name = reader->build.types.v[*ret_record].name;
+        hx_text_puts(&reader->name, reader->build.strings.v + name);
+    } else if (entry.name && reader->name.n + strlen(entry.name) < NAME_BYTES) {
         if (reader->name.n)
             hx_text_puts(&reader->name, "::");
         hx_text_puts(&reader->name, entry.name);
@@ -601,7 +649,7 @@ static uint32_t type_of_entry(struct types_reader *reader, uint64_t address)
             break;
         if (!(number & ALIAS))
             return number;
-        address = reader->aliases.v[number & ~ALIAS];
+        address = reader->aliases.v[number & ~(ALIAS | STAND_IN)];
     }
     reader->build.left_out += address != 0;
     return 0;
@@ -610,11 +658,14 @@ static uint32_t type_of_entry(struct types_reader *reader, uint64_t address)
 static void name_nameless(struct types_reader *reader)
 {
     for (size_t i = 0; i < reader->namings.n; i++) {
-        const uint32_t number = hx_pairs_find(&reader->entries, reader->namings.v[i].type);
+        uint32_t number = hx_pairs_find(&reader->entries, reader->namings.v[i].type);
+        if (number != HX_NO_PAIR && number & STAND_IN)
+            number = type_of_entry(reader, reader->namings.v[i].type);
         if (number == HX_NO_PAIR || number & ALIAS || number < reader->hashes.n)
             continue;
         struct hx_type_entry *type = &reader->build.types.v[number];
-        if (!type->name && (type->kind == HX_TYPE_RECORD || type->kind == HX_TYPE_UNION))
+        if (!type->name && (type->kind == HX_TYPE_RECORD || type->kind == HX_TYPE_UNION ||
+                            type->kind == HX_TYPE_ENUM))
             type->name = reader->namings.v[i].name;
     }
 }
@@ -698,28 +749,36 @@ static hx_error *keep_new_types(struct types_reader *reader)
             HX_NEED(hx_vec_push(&build->variables, variable));
     }
     /* entries of these units, for units that refer to them */
-    for (size_t i = 0; reader->entries.slot && i <= reader->entries.mask; i++) {
-        struct hx_pair *pair = &reader->entries.slot[i];
-        if (pair->value != HX_NO_PAIR && !(pair->value & ALIAS) && pair->value >= from)
-            pair->value = number[pair->value - from];
+    for (size_t i = 0; i < reader->known.n; i++) {
+        uint32_t *type;
+        HX_TRY(hx_pairs_at(&reader->entries, reader->known.v[i], &type));
+        if (!(*type & ALIAS) && *type >= from)
+            *type = number[*type - from];
     }
     return NULL;
 }
 
-/* Entries of units that are done are known on only where other units have referred to them. */
-static void forget_entries(struct types_reader *reader, bool alone)
+/* Entries of units that are done are known on only where units refer to one another; a unit whose
+ * entries are forgotten is read again when it is referred to. */
+static void forget_entries(struct types_reader *reader)
 {
-    if (!alone && reader->entries.n * 64 < reader->build.most_bytes)
+    if (reader->shared && reader->entries.n * 64 < reader->build.most_bytes)
         return;
     hx_pairs_free(&reader->entries);
     hx_pairs_free(&reader->declarations);
+    hx_pairs_free(&reader->walked);
     reader->aliases.n = reader->declared.n = 0;
 }
 
 static bool read_units(void *context, Dwarf_Die *unit)
 {
     struct types_reader *reader = context;
-    reader->references.n = reader->variables.n = reader->namings.n = reader->units.n = 0;
+    const int tag = dwarf_tag(unit);
+    reader->references.n = reader->variables.n = reader->namings.n = reader->units.n =
+        reader->known.n = 0;
+    /* these are read with the first unit that refers to them */
+    if (tag == DW_TAG_type_unit || tag == DW_TAG_partial_unit)
+        return !reader->stopped;
     if (hx_pairs_find(&reader->walked, address_of(unit)) != HX_NO_PAIR)
         return !reader->stopped;
     walk_unit(reader, unit);
@@ -729,12 +788,11 @@ static bool read_units(void *context, Dwarf_Die *unit)
     }
     if (reader->stopped)
         return false;
-    const bool alone = !reader->units.n;
     name_nameless(reader);
     hx_error *err = resolve_references(reader);
     if (!err)
         err = keep_new_types(reader);
-    forget_entries(reader, alone);
+    forget_entries(reader);
     return err ? stop_reading(reader, err) : true;
 }
 
@@ -762,6 +820,7 @@ hx_error *hx_types_read(struct hx_code_dwarf *dwarf, uint64_t deadline_ns, void 
     hx_vec_free(&reader.variables);
     hx_vec_free(&reader.namings);
     hx_vec_free(&reader.units);
+    hx_vec_free(&reader.known);
     hx_text_free(&reader.name);
     return err;
 }
