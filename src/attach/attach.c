@@ -173,7 +173,7 @@ hx_error *hx_attach_program_roots(hx_attach *attach, struct hx_snapshot *snapsho
 }
 
 void hx_attach_each_variable(hx_attach *attach, const char *module,
-                             bool (*each)(void *context, const char *name, bool tls), void *context)
+                             bool (*each)(void *context, const char *name), void *context)
 {
     for (size_t i = 0; i < hx_modules_count(attach->modules); i++)
         if ((!module || strcmp(hx_module_name(attach->modules, i), module) == 0) &&

@@ -98,10 +98,9 @@ hx_error *hx_attach_program_roots(hx_attach *attach, struct hx_snapshot *snapsho
 void hx_program_roots_deinit(struct hx_program_roots *roots);
 
 /* Calls each() for the name of every variable, of any size, in a module of the target (NULL: in all
- * of them), until it returns false. `tls`: it lies in thread-local storage. Some come twice. */
+ * of them), until it returns false. Some come twice. */
 void hx_attach_each_variable(hx_attach *attach, const char *module,
-                             bool (*each)(void *context, const char *name, bool tls),
-                             void *context);
+                             bool (*each)(void *context, const char *name), void *context);
 
 /* Copies up to n bytes at addr of the running target, as they are now, and does not touch it.
  * *ret_n: so many, from the first on; memory that cannot be read ends them. HX_E_GONE: it has

@@ -28,8 +28,9 @@ const char *hx_root_kind_name(enum hx_root_kind kind); /* "global", ... */
 /* A named place outside the heap: [address, address + size) of the target, every
  * aligned word of which is scanned. A register has address 0, size 8 and its word
  * in `value`. Roots are sorted by (address, order of making); the address ranges
- * of roots do not overlap each other or a heap segment; named ones may overlap anything.
- * Roots without a root edge may be dropped by hx_scan(); stacks stay. */
+ * of roots do not overlap each other or a heap segment; named ones may overlap anything, and
+ * thread-local variables can lie in an object, whose words they take. Roots without a root edge may
+ * be dropped by hx_scan(); stacks stay. */
 struct hx_root {
     enum hx_root_kind kind;
     char *name;   /* "app::cache", "stack of thread 12", "libc.so.6+0x1d2c80"; owned */

@@ -121,6 +121,8 @@ hx_error *hx_elf_layout(int fd, struct hx_elf_layout *ret)
             layout.unwind_start = phdr.p_vaddr;
             layout.unwind_size = phdr.p_memsz;
         }
+        if (phdr.p_type == PT_TLS)
+            layout.tls_bytes = phdr.p_memsz;
         if (phdr.p_type == PT_LOAD && !add_load(&layout, &phdr)) {
             hx_elf_layout_deinit(&layout);
             return hx_error_nomem();

@@ -27,6 +27,7 @@ struct hx_elf_layout {
     HX_VEC(struct hx_elf_segment) load; /* by vaddr */
     uint64_t relro_start, relro_end;    /* vaddr; made read-only after relocation */
     uint64_t unwind_start, unwind_size; /* vaddr of .eh_frame_hdr; size 0: there is none */
+    uint64_t tls_bytes;                 /* of thread-local variables, for each thread */
 };
 
 struct hx_elf_symbol {

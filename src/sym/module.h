@@ -57,6 +57,11 @@ size_t hx_module_data(const hx_modules *modules, size_t i, uint64_t (*ranges)[2]
 hx_error *hx_module_symbols(hx_modules *modules, size_t i, uint64_t start, uint64_t end,
                             const struct hx_symbol **ret, size_t *ret_n);
 
+/* So far from 0 the same call has the thread-local variables of a module: a variable lies at
+ * HX_TLS_SPACE + its offset in the module's block. hx_module_tls_bytes(): how long a block is. */
+#define HX_TLS_SPACE ((uint64_t)1 << 63)
+uint64_t hx_module_tls_bytes(const hx_modules *modules, size_t i);
+
 /* Do module i's variables lack their names, because it was stripped and its debug file is not
  * there? Only of what hx_module_symbols() was asked about. *ret_build_id: NULL when it has none. */
 bool hx_module_is_bare(const hx_modules *modules, size_t i, const char **ret_build_id);
@@ -87,10 +92,9 @@ bool hx_module_has_namesake(hx_modules *modules, size_t i, const char *symbol,
                             const char *untagged);
 
 /* Calls each() for the name of every variable of module i, of any size, also of those in
- * thread-local storage (`tls`), until it returns false: then so does this. Some come twice. */
+ * thread-local storage, until it returns false: then so does this. Some come twice. */
 bool hx_module_each_variable(hx_modules *modules, size_t i,
-                             bool (*each)(void *context, const char *name, bool tls),
-                             void *context);
+                             bool (*each)(void *context, const char *name), void *context);
 
 /* The loaded ELF note of this owner and type in module i whose content has exactly len bytes, the
  * first one; false if absent. *ret_addr: where the content lies in the target. */

@@ -27,38 +27,52 @@ struct collect {
     bool nomem, left; /* left: there were too many */
 };
 
-/* Takes named data that lies in a load segment. */
+/* Where a variable lies, and how much of it is there. False: outside of all segments. */
+static bool place_symbol(const struct collect *collect, const struct hx_elf_symbol *symbol,
+                         uint64_t *ret_address, uint64_t *ret_room)
+{
+    const struct hx_elf_layout *layout = collect->layout;
+    if (symbol->type == STT_TLS) {
+        *ret_address = HX_TLS_SPACE + symbol->value;
+        *ret_room = layout->tls_bytes - symbol->value;
+        return layout->tls_bytes < HX_TLS_SPACE && symbol->value < layout->tls_bytes;
+    }
+    for (size_t i = 0; i < layout->load.n; i++) {
+        const struct hx_elf_segment *seg = &layout->load.v[i];
+        if (symbol->value < seg->vaddr || symbol->value - seg->vaddr >= seg->memsz)
+            continue;
+        *ret_address = collect->bias + symbol->value;
+        *ret_room = seg->memsz - (symbol->value - seg->vaddr);
+        return true;
+    }
+    return false;
+}
+
+/* Takes named data that lies in a load segment, or in thread-local storage. */
 static bool take_data_symbol(void *context, const struct hx_elf_symbol *symbol)
 {
     struct collect *collect = context;
-    if ((symbol->type != STT_OBJECT && symbol->type != STT_COMMON) || !symbol->size)
+    uint64_t address, room;
+    if ((symbol->type != STT_OBJECT && symbol->type != STT_COMMON && symbol->type != STT_TLS) ||
+        !symbol->size || !place_symbol(collect, symbol, &address, &room))
         return true;
     if (collect->drafts.n == HX_READ_SYMBOLS) {
         collect->left = true;
         return false;
     }
-    for (size_t i = 0; i < collect->layout->load.n; i++) {
-        const struct hx_elf_segment *seg = &collect->layout->load.v[i];
-        if (symbol->value < seg->vaddr || symbol->value - seg->vaddr >= seg->memsz)
-            continue;
-        uint64_t room = seg->memsz - (symbol->value - seg->vaddr);
-        uint64_t size = symbol->size < room ? symbol->size : room;
-        uint64_t address = collect->bias + symbol->value;
-        struct draft draft = {.address = address,
-                              .end = address + size,
-                              .name = collect->names.n,
-                              .name_len = symbol->name_len,
-                              .global = symbol->bind != STB_LOCAL};
-        if (!hx_vec_reserve(&collect->names, collect->names.n + symbol->name_len + 1) ||
-            !hx_vec_push(&collect->drafts, draft)) {
-            collect->nomem = true;
-            return false;
-        }
-        memcpy(collect->names.v + collect->names.n, symbol->name, symbol->name_len);
-        collect->names.v[collect->names.n + symbol->name_len] = 0;
-        collect->names.n += symbol->name_len + 1;
-        return true;
+    struct draft draft = {.address = address,
+                          .end = address + (symbol->size < room ? symbol->size : room),
+                          .name = collect->names.n,
+                          .name_len = symbol->name_len,
+                          .global = symbol->bind != STB_LOCAL};
+    if (!hx_vec_reserve(&collect->names, collect->names.n + symbol->name_len + 1) ||
+        !hx_vec_push(&collect->drafts, draft)) {
+        collect->nomem = true;
+        return false;
     }
+    memcpy(collect->names.v + collect->names.n, symbol->name, symbol->name_len);
+    collect->names.v[collect->names.n + symbol->name_len] = 0;
+    collect->names.n += symbol->name_len + 1;
     return true;
 }
 
@@ -181,6 +195,11 @@ hx_error *hx_module_symbols(hx_modules *modules, size_t i, uint64_t start, uint6
     return NULL;
 }
 
+uint64_t hx_module_tls_bytes(const hx_modules *modules, size_t i)
+{
+    return modules->files.v[modules->modules.v[i].file].layout.tls_bytes;
+}
+
 bool hx_module_is_bare(const hx_modules *modules, size_t i, const char **ret_build_id)
 {
     *ret_build_id = modules->modules.v[i].build_id;
@@ -279,7 +298,7 @@ bool hx_module_has_namesake(hx_modules *modules, size_t i, const char *symbol, c
 struct variables {
     hx_modules *modules;
     uint64_t bias;
-    bool (*each)(void *context, const char *name, bool tls);
+    bool (*each)(void *context, const char *name);
     void *context;
     struct hx_text name;
     bool ended;
@@ -289,19 +308,18 @@ struct variables {
 static bool take_variable(void *context, const struct hx_elf_symbol *symbol)
 {
     struct variables *variables = context;
-    bool tls = symbol->type == STT_TLS;
-    if (!tls && symbol->type != STT_OBJECT && symbol->type != STT_COMMON &&
+    if (symbol->type != STT_TLS && symbol->type != STT_OBJECT && symbol->type != STT_COMMON &&
         (symbol->type != STT_NOTYPE ||
          hx_modules_is_code(variables->modules, variables->bias + symbol->value)))
         return true;
     hx_text_clear(&variables->name);
     hx_text_putn(&variables->name, symbol->name, symbol->name_len);
-    variables->ended = !variables->each(variables->context, hx_text_str(&variables->name), tls);
+    variables->ended = !variables->each(variables->context, hx_text_str(&variables->name));
     return !variables->ended;
 }
 
 bool hx_module_each_variable(hx_modules *modules, size_t i,
-                             bool (*each)(void *context, const char *name, bool tls), void *context)
+                             bool (*each)(void *context, const char *name), void *context)
 {
     const struct hx_module *module = &modules->modules.v[i];
     const struct hx_module_file *file = &modules->files.v[module->file];

@@ -284,6 +284,24 @@ static hx_error *follow_part(struct builder *builder, const char *path, size_t n
     return field.failed ? hx_error_nomem() : NULL;
 }
 
+/* A thread-local variable is one root for each thread. */
+static bool is_same_variable(const struct builder *builder, uint32_t root, uint32_t as)
+{
+    const struct hx_root *x = &builder->snapshot->roots.v[root],
+                         *y = &builder->snapshot->roots.v[as];
+    return root == as ||
+           (x->kind == HX_ROOT_TLS && y->kind == HX_ROOT_TLS && x->symbol && y->symbol &&
+            strcmp(x->symbol, y->symbol) == 0 && strcmp(x->module, y->module) == 0);
+}
+
+static bool is_one_variable(const struct builder *builder, const struct search *search)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; search->found && i <= search->last; i++)
+        n += is_same_variable(builder, i, search->last);
+    return n && n == search->found;
+}
+
 /* symbol.field[3]->field: the words of a part of a variable, and of what they point to. */
 static hx_error *mean_part(struct builder *builder, const char *expr, struct meaning *meaning)
 {
@@ -297,7 +315,7 @@ static hx_error *mean_part(struct builder *builder, const char *expr, struct mea
     HX_FREE char *name = strndup(symbol, n);
     HX_NEED(name);
     HX_TRY(find_symbol(builder, &search, name, meaning));
-    if (search.found != 1)
+    if (!is_one_variable(builder, &search))
         return search.found || strstr(symbol, "->") || strchr(symbol, '[')
                    ? hx_expression_needs_debug(expr) /* or several have the name */
                    : NULL;                           /* a dot in a name that is not there */
@@ -305,8 +323,14 @@ static hx_error *mean_part(struct builder *builder, const char *expr, struct mea
     builder->edges.n = meaning->first;
     const char *path = symbol + n, *end = path_end(path);
     path += *path == '.';
-    HX_TRY(add_part_of_root(builder, search.last, path, (size_t)(end - path), &known));
-    if (!known || (end > path && builder->edges.n == meaning->first))
+    bool any = false;
+    for (uint32_t i = 0; i <= search.last; i++) {
+        if (!is_same_variable(builder, i, search.last))
+            continue;
+        HX_TRY(add_part_of_root(builder, i, path, (size_t)(end - path), &known));
+        any |= known;
+    }
+    if (!any || (end > path && builder->edges.n == meaning->first))
         return hx_expression_needs_debug(expr);
     meaning->module = builder->snapshot->roots.v[search.last].module;
     meaning->address = meaning->size = 0;

@@ -216,10 +216,10 @@ static void see_type_table(hx_code *code, uint32_t file)
         }
 }
 
-static bool see_variable(void *context, const char *name, bool tls)
+static bool see_variable(void *context, const char *name)
 {
     uint64_t *sum = context;
-    *sum += strlen(name) + tls;
+    *sum += strlen(name);
     return true;
 }
 

@@ -111,7 +111,7 @@ def chains(folder):
                     "and edges_in > 0 order by bytes desc limit 1")
     chain = json.loads(heapx("why", store, hex(deep["address"]), "--format", "json")[1])
     check(list(chain[0]) == ["chain", "step", "root_id", "source", "target", "offset", "kind",
-                             "bytes", "type", "rule"], f"{chain[0]}")
+                             "bytes", "type", "rule", "field"], f"{chain[0]}")
     check(chain[-1]["target"] == deep["address"] and chain[-1]["bytes"] == deep["bytes"], f"{chain}")
     for before, step in zip([None] + chain, chain):
         check((step["source"] is None) == (step["step"] == 1), f"{step}")

@@ -273,6 +273,97 @@ def fields_have_names(folder):
     check(sums["typed_bytes"] == sums["types"] == sums["objects"], f"{sums}")
 
 
+LOCAL_LIBRARY = r"""
+#include <stdio.h>
+#include <stdlib.h>
+struct item {
+    struct item *next;
+    char text[40];
+};
+static __thread char unaligned[3];
+__thread struct item *lib_items;
+static __thread struct item **lib_slots;
+void lib_fill(int n)
+{
+    lib_slots = calloc(n, sizeof *lib_slots);
+    for (int i = 0; i < n; i++) {
+        struct item *item = calloc(1, sizeof *item);
+        item->next = lib_items;
+        lib_items = item;
+        lib_slots[i] = calloc(1, sizeof *item);
+    }
+    unaligned[n % 3] = 1;
+    printf("%p lib_items\n%p lib_slots\n", (void *)&lib_items, (void *)&lib_slots);
+}
+"""
+LOCAL_PROGRAM = r"""
+#include <cstdio>
+#include <dlfcn.h>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <unistd.h>
+struct Node {
+    Node *next;
+    long v[6];
+};
+namespace app {
+thread_local Node *mine;
+static thread_local std::map<int, long> cache;
+} // namespace app
+static void fill(int n)
+{
+    static std::mutex mutex;
+    std::lock_guard<std::mutex> guard(mutex);
+    for (int i = 0; i < n; i++) {
+        app::mine = new Node{app::mine, {}};
+        app::cache[i] = i;
+    }
+    std::printf("%p app::mine\n%p app::cache\n", (void *)&app::mine, (void *)&app::cache);
+    reinterpret_cast<void (*)(int)>(dlsym(dlopen("./lib.so", RTLD_NOW), "lib_fill"))(n);
+}
+int main()
+{
+    for (int i = 1; i <= 3; i++)
+        std::thread([=] { fill(1000 * i); sleep(1000); }).detach();
+    fill(100);
+    sleep(1);
+    std::puts("ready");
+    std::fflush(stdout);
+    sleep(1000);
+}
+"""
+
+
+def thread_locals_have_names(folder):
+    """Of the program, and of a library that it loaded, whose block lies on the heap."""
+    source = os.path.join(folder, "lib.c")
+    with open(source, "w") as file:
+        file.write(LOCAL_LIBRARY)
+    subprocess.run(["gcc", "-g", "-shared", "-fPIC", "-o", "lib.so", source], check=True, cwd=folder)
+    program = build(folder, LOCAL_PROGRAM, ".cc", "g++", "-std=c++17", "-g", "-O1")
+    store, before = os.path.join(folder, "local"), os.getcwd()
+    os.chdir(folder)
+    with Program(program) as target:
+        heapx("snap", target.pid, "-o", store, "--root", "mine=app::mine", "--root", "map=app::cache",
+              "--root", "rest=lib_items->next")
+        truth = target.types
+    os.chdir(before)
+    roots = {int(r["address"]): r for r in rows(store, "SELECT * FROM roots WHERE kind = 'tls'")}
+    check(len(truth) == 16, f"{truth}")
+    for address, name in truth.items():
+        check(address in roots and roots[address]["name"] == name, f"{name}: {roots.get(address)}")
+    held = {r["holder"]: int(r["objects"]) for r in rows(store, "SELECT * FROM holders")}
+    check(held.get("app::mine") == held.get("app::cache") == held.get("lib_items") == 6100, held)
+    check(held.get("lib_slots") == 6104, held)
+    own = row(store, "SELECT count(*) AS n FROM roots WHERE name = 'lib_items' AND retained_bytes > 0")
+    check(int(own["n"]) == 4, "a block of thread-local storage keeps what its variables hold")
+    bins = {r["roots"]: int(r["objects"]) for r in rows(store, "SELECT * FROM bins")}
+    check(bins.get("mine") == bins.get("map") == 6100 and bins.get("rest") == 6096, bins)
+    types = {r["type"]: int(r["objects"]) for r in rows(store, "SELECT * FROM types")}
+    check(types.get("Node") == 6100 and types.get("item") == 12200, types)
+
+
 def hints_are_taken(folder):
     program = build(folder, C_PROGRAM, ".c", "gcc", "-w", "-g", "-O1")
     hints, store = os.path.join(folder, "x.types"), os.path.join(folder, "store")
@@ -289,4 +380,4 @@ def hints_are_taken(folder):
 
 
 if __name__ == "__main__":
-    live.main(c_programs, cxx_programs, fields_have_names, hints_are_taken)
+    live.main(c_programs, cxx_programs, fields_have_names, thread_locals_have_names, hints_are_taken)

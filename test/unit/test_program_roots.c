@@ -12,7 +12,8 @@
 
 enum { NAMED = 8 };
 
-static struct heapx_root child_roots[NAMED];
+/* Within one page: what is captured may be cut between two. */
+static struct heapx_root child_roots[NAMED] __attribute__((aligned(128)));
 static char long_name[600], long_utf8[600];
 static int some_object;
 /* its names are in pages that only the file has */

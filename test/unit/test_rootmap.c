@@ -518,7 +518,6 @@ static void assert_dead_below(const struct hx_snapshot *snapshot, uint64_t from,
 
 static void check_threads(const struct hx_snapshot *snapshot, const struct facts *facts)
 {
-    char name[64];
     for (size_t i = 0; i < LIVING; i++) {
         const struct hx_root *stack = root_at(snapshot, facts->thread[i].local);
         assert_non_null(stack);
@@ -528,9 +527,12 @@ static void check_threads(const struct hx_snapshot *snapshot, const struct facts
         assert_dead_below(snapshot, facts->thread[i].low, stack->address);
         const struct hx_root *tls = root_at(snapshot, facts->thread[i].tls);
         assert_non_null(tls);
-        snprintf(name, sizeof name, "tls of thread %d", facts->thread[i].tid);
-        assert_string_equal(tls->name, name);
+        assert_string_equal(tls->name, "rootmap_tls");
+        assert_string_equal(tls->symbol, "rootmap_tls");
         assert_int_equal(tls->kind, HX_ROOT_TLS);
+        assert_int_equal(tls->tid, facts->thread[i].tid);
+        assert_int_equal(tls->address, facts->thread[i].tls);
+        assert_int_equal(tls->size, sizeof rootmap_tls);
     }
     for (size_t i = LIVING; i < LIVING + EXITED; i++) {
         assert_null(root_at(snapshot, facts->thread[i].local));

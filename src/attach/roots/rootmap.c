@@ -3,6 +3,7 @@
 
 #include "attach/ranges.h"
 #include "attach/roots/stacks.h"
+#include "attach/roots/thread_locals.h"
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
 #include "record/own_mappings.h"
@@ -31,6 +32,7 @@ struct builder {
     struct hx_stacks stacks;
     hx_ranges blocked; /* in order: segments and what the allocator excluded */
     hx_ranges covered; /* in order: blocked, dead and stack parts */
+    hx_thread_blocks thread_blocks;
     HX_VEC(struct data) data;
     size_t at_data;                 /* the data range that pieces have come to */
     const struct hx_symbol *symbol; /* its symbols from there on */
@@ -46,6 +48,7 @@ static void cleanup_builder(struct builder *builder)
     hx_vec_free(&builder->blocked);
     hx_vec_free(&builder->covered);
     hx_vec_free(&builder->data);
+    hx_vec_free(&builder->thread_blocks);
 }
 
 /* Takes over the symbol, copies module, formats the name. */
@@ -282,6 +285,37 @@ static hx_error *add_mapping_roots(struct builder *builder)
 
 /* --- stacks and thread-local storage --------------------------------------------------- */
 
+/* The named variables of a block of thread-local storage that lie in [start, end). What is in them
+ * is theirs, wherever the block lies. */
+static hx_error *add_thread_locals(struct builder *builder, const struct hx_thread_block *block,
+                                   hx_ranges *ret_named)
+{
+    const struct hx_symbol *symbol;
+    size_t n;
+    hx_error *err = hx_module_symbols(builder->modules, block->module, HX_TLS_SPACE,
+                                      HX_TLS_SPACE + (block->end - block->start), &symbol, &n);
+    if (err) {
+        builder->unreadable++;
+        hx_error_free(err);
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t start = block->start + (symbol[i].address - HX_TLS_SPACE);
+        if (!has_aligned_word(start, start + symbol[i].size))
+            continue;
+        struct hx_root root = {.kind = HX_ROOT_TLS,
+                               .address = start,
+                               .size = symbol[i].size,
+                               .tid = block->tid,
+                               .symbol = strdup(symbol[i].name)};
+        HX_NEED(root.symbol && hx_ranges_add(ret_named, start, start + symbol[i].size));
+        HX_TRY(add_mapped_root(builder->snapshot, root,
+                               hx_module_name(builder->modules, block->module), "%s",
+                               symbol[i].name));
+    }
+    return NULL;
+}
+
 static hx_error *add_stack_root(struct builder *builder, const struct hx_stack_part *part,
                                 struct hx_range range)
 {
@@ -306,6 +340,8 @@ static hx_error *add_stack_roots(struct builder *builder)
         if (!hx_ranges_add(&holes, r.start, r.end))
             err = hx_error_nomem();
     }
+    for (size_t i = 0; i < builder->thread_blocks.n && !err; i++)
+        err = add_thread_locals(builder, &builder->thread_blocks.v[i], &holes);
     hx_ranges_join(&holes);
     size_t cursor = 0;
     for (size_t i = 0; i < builder->stacks.parts.n && !err; i++) {
@@ -340,6 +376,9 @@ static hx_error *collect_covered(struct builder *builder, const hx_ranges *exclu
     for (size_t i = 0; i < builder->stacks.parts.n; i++)
         ok &= hx_ranges_add(&builder->covered, builder->stacks.parts.v[i].start,
                             builder->stacks.parts.v[i].end);
+    for (size_t i = 0; i < builder->thread_blocks.n; i++)
+        ok &= hx_ranges_add(&builder->covered, builder->thread_blocks.v[i].start,
+                            builder->thread_blocks.v[i].end);
     hx_ranges_join(&builder->covered);
     return ok ? NULL : hx_error_nomem();
 }
@@ -381,6 +420,7 @@ hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx
     HX_CLEANUP(cleanup_builder)
     struct builder builder = {.snapshot = snapshot, .modules = modules};
     HX_TRY(hx_stacks_find(snapshot, modules, &builder.stacks));
+    HX_TRY(hx_thread_blocks_find(snapshot, modules, &builder.thread_blocks));
     HX_TRY(collect_covered(&builder, excluded));
     HX_TRY(collect_data(&builder));
     for (size_t i = 0; i < snapshot->n_threads; i++)

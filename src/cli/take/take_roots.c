@@ -65,20 +65,18 @@ static bool has_root(const struct hx_snapshot *snapshot, const char *name)
 struct hunt {
     const char *symbol;
     struct hx_cxx_name name;
-    bool variable, tls;
+    bool found;
 };
 
 /* As the linker knows it, or as a C++ program writes it. */
-static bool look_up_symbol(void *context, const char *name, bool tls)
+static bool look_up_symbol(void *context, const char *name)
 {
     struct hunt *hunt = context;
-    if (strcmp(name, hunt->symbol) == 0 || hx_cxx_name_is(&hunt->name, name, false) ||
-        hx_cxx_name_is(&hunt->name, name, true))
-        *(tls ? &hunt->tls : &hunt->variable) = true;
-    return !hunt->variable;
+    hunt->found = strcmp(name, hunt->symbol) == 0 || hx_cxx_name_is(&hunt->name, name, false) ||
+                  hx_cxx_name_is(&hunt->name, name, true);
+    return !hunt->found;
 }
 
-/* HX_E_ABSENT for what lies in thread-local storage: what of it is found depends on the thread. */
 static hx_error *has_variable(const struct hx_session *session, const char *module,
                               const char *symbol, bool *ret)
 {
@@ -86,11 +84,8 @@ static hx_error *has_variable(const struct hx_session *session, const char *modu
     HX_TRY(hx_cxx_name_init(symbol, &hunt.name));
     hx_attach_each_variable(session->attach, module, look_up_symbol, &hunt);
     hx_cxx_name_deinit(&hunt.name);
-    *ret = hunt.variable;
-    if (hunt.variable || !hunt.tls)
-        return NULL;
-    return hx_error_new(HX_E_ABSENT, symbol, "name a thread instead: thread:TID",
-                        "this variable lies in thread-local storage, one for each thread");
+    *ret = hunt.found;
+    return NULL;
 }
 
 /* Refuses the name of a variable that is in no module, most likely a typing error. A variable that

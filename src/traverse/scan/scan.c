@@ -48,6 +48,7 @@ struct scanner {
     struct hx_snapshot *snapshot;
     const struct hx_progress *progress;
     struct hx_blockmap map;
+    hx_ranges taken;     /* in order: words of objects that are roots */
     struct piece *piece; /* n_pieces + 1, the last one begins where all ends */
     size_t n_pieces;
     uint64_t image_bytes;
@@ -97,11 +98,21 @@ static hx_error *cut_pieces(struct scanner *scanner)
 
 /* --- objects ----------------------------------------------------------------- */
 
+/* Is a word of an object a root's? */
+static bool is_taken(const struct scanner *scanner, hx_obj source, uint64_t word)
+{
+    const hx_ranges *taken = &scanner->taken;
+    const uint64_t addr = scanner->snapshot->graph.addr[source] + word * WORD;
+    const size_t i = HX_LOWER_BOUND(taken->n, k, taken->v[k].end <= addr);
+    return i < taken->n && taken->v[i].start <= addr;
+}
+
 /* tag: the object in the high half, the word offset in the low one; an offset above
  * HX_EDGE_OFFSET_MAX means only that. */
 static void flush_objects(struct worker *worker)
 {
     struct hx_lookup *lookup = &worker->lookup;
+    const bool any_taken = worker->scanner->taken.n != 0;
     hx_eidx *fwd = worker->scanner->snapshot->graph.fwd;
     size_t n = hx_lookup_run(lookup);
     for (size_t i = 0; i < n; i++) {
@@ -111,6 +122,8 @@ static void flush_objects(struct worker *worker)
             worker->too_far++;
             continue;
         }
+        if (any_taken && is_taken(worker->scanner, source, word))
+            continue;
         while (worker->next <= source)
             fwd[worker->next++] = worker->n_edges;
         worker->edge[worker->n_edges++] = hx_edge_make(lookup->target[i], word, lookup->kind[i]);
@@ -320,6 +333,7 @@ static void finish_scan(struct scanner *scanner)
         hx_big_free(&scanner->worker[i].edges);
     free(scanner->worker);
     hx_blockmap_deinit(&scanner->map);
+    hx_vec_free(&scanner->taken);
 }
 
 static hx_error *scan_roots(struct scanner *scanner)
@@ -331,11 +345,26 @@ static hx_error *scan_roots(struct scanner *scanner)
     return hx_root_scan_finish(snapshot);
 }
 
+/* Thread-local variables that the allocator gave the place of. */
+static hx_error *find_taken(struct scanner *scanner)
+{
+    const struct hx_snapshot *snapshot = scanner->snapshot;
+    for (size_t i = 0; i < snapshot->roots.n; i++) {
+        const struct hx_root *root = &snapshot->roots.v[i];
+        if (root->kind == HX_ROOT_TLS && root->symbol &&
+            hx_graph_find(&snapshot->graph, root->address) < snapshot->graph.n)
+            HX_NEED(hx_vec_push(&scanner->taken,
+                                (struct hx_range){root->address, root->address + root->size}));
+    }
+    return NULL;
+}
+
 static hx_error *scan_graph(struct scanner *scanner, const struct hx_scan_options *options)
 {
     struct hx_snapshot *snapshot = scanner->snapshot;
     struct hx_graph *graph = &snapshot->graph;
     HX_TRY(hx_root_scan_prepare(snapshot));
+    HX_TRY(find_taken(scanner));
     HX_TRY(hx_blockmap_init(&scanner->map, graph));
     HX_TRY(cut_pieces(scanner));
     HX_TRY(prepare_workers(scanner, options));

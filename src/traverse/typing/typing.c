@@ -7,6 +7,7 @@
 #include "traverse/typing/typing_private.h"
 
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "base/pairs.h"
 #include "base/prefetch.h"
 #include "base/timing.h"
@@ -536,18 +537,31 @@ void hx_typing_put_name(const hx_typing *typing, uint32_t type, bool repeats, st
         hx_text_puts(text, "[]");
 }
 
+/* A class that a vtable told of; NULL: none is called so. */
+static const struct hx_type *class_of_name(const struct hx_snapshot *snapshot, const char *name)
+{
+    const size_t i =
+        HX_LOWER_BOUND(snapshot->types.n, k, strcmp(snapshot->types.v[k].name, name) < 0);
+    const struct hx_type *class = &snapshot->types.v[i];
+    return i < snapshot->types.n && strcmp(class->name, name) == 0 ? class : NULL;
+}
+
 static hx_error *add_type(struct naming *naming, uint32_t type, bool repeats, uint32_t *ret)
 {
     HX_CLEANUP(hx_text_free) struct hx_text name = {0};
     uint32_t at = 0, number;
     struct hx_type fresh = {.confidence = HX_CONFIDENCE_CERTAIN};
+    const struct hx_type *class;
     if (type & HX_TYPE_BY_VTABLE) {
-        const struct hx_type *old = &naming->snapshot->types.v[type & ~HX_TYPE_BY_VTABLE];
-        hx_text_puts(&name, old->name);
-        fresh.symbol = old->symbol ? strdup(old->symbol) : NULL;
-        HX_NEED(fresh.symbol || !old->symbol);
+        class = &naming->snapshot->types.v[type & ~HX_TYPE_BY_VTABLE];
+        hx_text_puts(&name, class->name);
     } else {
         hx_typing_put_name(naming->typing, type, repeats, &name);
+        class = class_of_name(naming->snapshot, hx_text_str(&name));
+    }
+    if (class && class->symbol) {
+        fresh.symbol = strdup(class->symbol);
+        HX_NEED(fresh.symbol);
     }
     fresh.name = strdup(hx_text_str(&name));
     uint64_t hash = hx_hash(naming->seed, hx_hash_bytes(hx_text_str(&name), name.n));
