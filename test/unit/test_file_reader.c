@@ -152,10 +152,13 @@ HX_READER_SERVICE static void serve_test(int argc, char **argv)
 
 /* --- asking -------------------------------------------------------------------- */
 
+/* All is tested with readers that were started one by one (NULL), and with copies of a stem. */
+static struct hx_reader_stem *stem, **stem_or_none;
+
 static struct hx_reader *start(void)
 {
     struct hx_reader *reader;
-    assert_null(hx_reader_start(SERVICE, &reader));
+    assert_null(hx_reader_start(SERVICE, stem_or_none, &reader));
     return reader;
 }
 
@@ -211,7 +214,7 @@ static void test_answers(void **state)
     hx_reader_stop(reader);
     unlink(path);
     hx_reader_stop(NULL);
-    hx_error *err = hx_reader_start("no such service", &reader);
+    hx_error *err = hx_reader_start("no such service", NULL, &reader);
     assert_non_null(err);
     hx_error_free(err);
 }
@@ -292,17 +295,6 @@ static void test_forbidden(void **state)
 }
 
 /* The number of the only child. */
-static pid_t child_of(pid_t parent)
-{
-    char path[64];
-    int child = 0;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
-    HX_FILE FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "%d", &child), 1);
-    return child;
-}
-
 static bool has_line(pid_t pid, const char *name, const char *line)
 {
     char path[64], text[256];
@@ -314,12 +306,29 @@ static bool has_line(pid_t pid, const char *name, const char *line)
     return found;
 }
 
+/* Processes that `parent` has started to read, a stem first. */
+static size_t readers_of(pid_t parent, pid_t *pid, size_t max)
+{
+    char path[64];
+    int child = 0;
+    size_t n = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
+    HX_FILE FILE *file = fopen(path, "re");
+    while (file && n < max && fscanf(file, "%d", &child) == 1)
+        if (has_line(child, "comm", HX_READER_NAME))
+            pid[n++] = child;
+    return n;
+}
+
 static void test_privileges(void **state)
 {
     (void)state;
     struct hx_reader *reader = start();
     unsigned guards = hx_reader_guards(reader);
-    pid_t pid = child_of(getpid());
+    pid_t pids[2] = {0};
+    const size_t n = readers_of(getpid(), pids, 2);
+    assert_int_equal(n, stem_or_none ? 2 : 1);
+    const pid_t pid = pids[n - 1];
     char path[64];
     struct stat st;
     assert_true(has_line(pid, "status", "NoNewPrivs:\t1"));
@@ -409,38 +418,63 @@ static void test_cancel(void **state)
     hx_reading_deinit(&reading);
 }
 
-/* Whatever it does, it ends with the program that started it. */
+/* A stem that has ended is no hindrance. */
+static void test_stem(void **state)
+{
+    (void)state;
+    struct hx_reader_stem *own = NULL;
+    struct hx_reader *reader[3];
+    uint8_t room[32];
+    struct hx_reader_call call = {.op = ADD, .words = {.bytes = room, .size = sizeof room}};
+    hx_flat_put(&call.words, 1);
+    hx_flat_put(&call.words, 5);
+    for (size_t i = 0; i < 3; i++) {
+        pid_t pid[2] = {0};
+        if (i == 2) {
+            (void)readers_of(getpid(), pid, 2);
+            kill(pid[stem_or_none != NULL], SIGKILL); /* behind the stem of the other tests */
+        }
+        assert_null(hx_reader_start(SERVICE, &own, &reader[i]));
+        assert_non_null(own);
+        assert_int_equal(expect_number(reader[i], &call), 5);
+    }
+    hx_reader_stem_stop(own);
+    hx_reader_stem_stop(NULL);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(expect_number(reader[i], &call), 5);
+        hx_reader_stop(reader[i]);
+    }
+}
+
+/* Whatever they do, they end with the program that started them. */
 static void test_orphan(void **state)
 {
     (void)state;
+    const size_t n = stem_or_none ? 2 : 1;
     pid_t parent = fork();
     if (parent == 0) {
         struct hx_flat answer;
+        stem = NULL; /* that one is no child of this process */
         struct hx_reader *reader = start();
         hx_error_free(
             hx_reader_ask(reader, &(struct hx_reader_call){.op = BURN}, NULL, "", &answer));
         _exit(0);
     }
-    pid_t pid = 0;
-    for (int i = 0; i < 2000 && !pid; i++) {
-        char path[64];
-        int child = 0;
-        snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
-        HX_FILE FILE *file = fopen(path, "re");
-        if (file && fscanf(file, "%d", &child) == 1 && has_line(child, "comm", HX_READER_NAME))
-            pid = child;
+    pid_t pid[2] = {0};
+    for (int i = 0; i < 2000 && readers_of(parent, pid, n) < n; i++)
         usleep(1000);
-    }
-    assert_true(pid > 0);
+    assert_true(pid[n - 1] > 0);
     usleep(50000); /* it is at work */
     kill(parent, SIGKILL);
     waitpid(parent, NULL, 0);
-    bool gone = false;
-    for (int i = 0; i < 5000 && !gone; i++) {
-        gone = kill(pid, 0) != 0 || has_line(pid, "status", "State:\tZ");
-        usleep(1000);
+    for (size_t k = 0; k < n; k++) {
+        bool gone = false;
+        for (int i = 0; i < 5000 && !gone; i++) {
+            gone = kill(pid[k], 0) != 0 || has_line(pid[k], "status", "State:\tZ");
+            usleep(1000);
+        }
+        assert_true(gone);
     }
-    assert_true(gone);
 }
 
 /* --- flat bytes --------------------------------------------------------------------- */
@@ -492,7 +526,11 @@ int main(void)
         cmocka_unit_test(test_forbidden), cmocka_unit_test(test_privileges),
         cmocka_unit_test(test_memory),    cmocka_unit_test(test_crash),
         cmocka_unit_test(test_lies),      cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_orphan),
+        cmocka_unit_test(test_orphan),    cmocka_unit_test(test_stem),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    stem_or_none = &stem;
+    failed += cmocka_run_group_tests(tests, NULL, NULL);
+    hx_reader_stem_stop(stem);
+    return failed;
 }

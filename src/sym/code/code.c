@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "sym/reader/reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,6 +65,7 @@ void hx_code_destroy(hx_code *code)
         return;
     for (size_t i = 0, n = hx_code_count(code); i < n; i++)
         deinit_file(hx_code_file_at(code, (uint32_t)i));
+    hx_reader_stem_stop(code->stem);
     for (size_t i = 0; i < HX_CODE_BLOCKS; i++)
         free(atomic_load(&code->files.block[i]));
     for (size_t i = 0; i < code->n_roots; i++)

@@ -232,8 +232,8 @@ static bool load_dwarf(hx_code *code, struct hx_code_file *file)
         hx_reading_leave(&code->reading, file->file.path,
                          "debug information, as 256 files are being read already");
     else
-        file->dwarf =
-            hx_code_reader_create(&file->file, &code->reading, (int[]){fd, debug, shared});
+        file->dwarf = hx_code_reader_create(&file->file, &code->reading, &code->stem,
+                                            (int[]){fd, debug, shared});
     code->n_readers += file->dwarf != NULL;
     hx_timing_end(begun, "debug-information", 1);
     if (opened)

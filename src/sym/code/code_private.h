@@ -136,6 +136,7 @@ struct hx_code {
     struct hx_code_store store;
     struct hx_code_answer *answers;
     size_t n_answers, n_slots, n_readers;
+    struct hx_reader_stem *stem; /* of the readers; NULL: none was needed yet */
 };
 
 /* The number must be less than hx_code_count(). */
@@ -250,10 +251,12 @@ bool hx_code_dwarf_types(struct hx_code_dwarf *dwarf, uint64_t deadline_ns,
 /* --- code_reader.c ----------------------------------------------------------- */
 
 /* The same, done by a process of its own: whatever becomes of that, its end is noted in `reading`,
- * and nothing is known from then on. Strings are valid until the next call. */
+ * and nothing is known from then on. `stem`: see hx_reader_start(). Strings are valid until the
+ * next call. */
 #define HX_CODE_READER_ENDED "debug information, whose reader ended"
 struct hx_code_reader *hx_code_reader_create(const struct hx_module_file *file,
-                                             struct hx_reading *reading, const int fds[3]);
+                                             struct hx_reading *reading,
+                                             struct hx_reader_stem **stem, const int fds[3]);
 void hx_code_reader_destroy(struct hx_code_reader *reader);
 size_t hx_code_reader_scopes(struct hx_code_reader *reader, uint64_t vaddr,
                              struct hx_code_scope *scopes, size_t max);

@@ -76,13 +76,14 @@ static bool open_file(struct hx_code_reader *reader, const struct hx_module_file
 }
 
 struct hx_code_reader *hx_code_reader_create(const struct hx_module_file *file,
-                                             struct hx_reading *reading, const int fds[3])
+                                             struct hx_reading *reading,
+                                             struct hx_reader_stem **stem, const int fds[3])
 {
     struct hx_code_reader *made = malloc(sizeof *made);
     if (!made)
         return NULL;
     *made = (struct hx_code_reader){.path = file->path, .reading = reading};
-    hx_error *err = hx_reader_start(SERVICE, &made->process);
+    hx_error *err = hx_reader_start(SERVICE, stem, &made->process);
     if (err)
         hx_reading_leave(reading, file->path, "debug information, for want of a process");
     hx_error_free(err);
@@ -95,7 +96,7 @@ struct hx_code_reader *hx_code_reader_create(const struct hx_module_file *file,
 hx_error *hx_code_try_reader(unsigned *ret_guards)
 {
     struct hx_reader *reader;
-    HX_TRY(hx_reader_start(SERVICE, &reader));
+    HX_TRY(hx_reader_start(SERVICE, NULL, &reader));
     *ret_guards = hx_reader_guards(reader);
     hx_reader_stop(reader);
     return NULL;

@@ -33,6 +33,12 @@ struct hx_reader {
     size_t answer_size;
 };
 
+/* A process that readers are copies of. */
+struct hx_reader_stem {
+    pid_t pid;
+    int socket;
+};
+
 /* Started to be a reader, and no service took over: main() would start readers in its turn. */
 __attribute__((constructor)) static void end_without_service(int argc, char **argv)
 {
@@ -88,10 +94,12 @@ static void choose_environment(char *chosen[static ENV_MAX + 1])
 }
 
 /* By exec, not fork: other threads may hold locks, and there may be gigabytes of secrets here. */
-static int spawn_reader(const char *service, int socket, int area, int life, pid_t *ret)
+static int spawn_reader(const char *service, const int fds[static HX_READER_FDS], bool stem,
+                        pid_t *ret)
 {
     char path[PATH_MAX], *environment[ENV_MAX + 1];
-    char *const argv[] = {(char[]){HX_READER_NAME}, (char *)service, NULL};
+    char *const argv[] = {(char[]){HX_READER_NAME}, (char *)service,
+                          stem ? (char[]){HX_READER_STEM} : NULL, NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
     sigset_t none, all;
@@ -109,10 +117,10 @@ static int spawn_reader(const char *service, int socket, int area, int life, pid
 #if !defined(__SANITIZE_ADDRESS__) /* which reports there */
     posix_spawn_file_actions_adddup2(&files, 0, 2);
 #endif
-    posix_spawn_file_actions_adddup2(&files, socket, HX_READER_SOCKET);
-    posix_spawn_file_actions_adddup2(&files, area, HX_READER_MEMORY_FD);
-    posix_spawn_file_actions_adddup2(&files, life, HX_READER_LIFE);
-    posix_spawn_file_actions_addclosefrom_np(&files, HX_READER_FDS_END);
+    for (int i = 0; i < (stem ? 1 : HX_READER_FDS); i++)
+        posix_spawn_file_actions_adddup2(&files, fds[i], HX_READER_SOCKET + i);
+    posix_spawn_file_actions_addclosefrom_np(&files,
+                                             stem ? HX_READER_SOCKET + 1 : HX_READER_FDS_END);
     int err = posix_spawn(ret, own_program(path), &files, &attr, argv, environment);
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&attr);
@@ -122,9 +130,40 @@ static int spawn_reader(const char *service, int socket, int area, int life, pid
 static hx_error *await_packet(struct hx_reader *reader, struct hx_reading *reading,
                               struct hx_reader_packet *ret);
 
-hx_error *hx_reader_start(const char *service, struct hx_reader **ret)
+static struct hx_reader_stem *start_stem(const char *service)
 {
-    struct hx_reader_packet hello;
+    int pair[2];
+    struct hx_reader_stem *stem = calloc(1, sizeof *stem);
+    if (!stem || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0) {
+        free(stem);
+        return NULL;
+    }
+    HX_FD int socket = above_readers(pair[1]);
+    stem->socket = pair[0];
+    if (socket < 0 || spawn_reader(service, (int[HX_READER_FDS]){socket}, true, &stem->pid) != 0) {
+        close(stem->socket);
+        free(stem);
+        return NULL;
+    }
+    return stem;
+}
+
+void hx_reader_stem_stop(struct hx_reader_stem *stem)
+{
+    if (!stem)
+        return;
+    close(stem->socket);
+    kill(stem->pid, SIGKILL);
+    while (waitpid(stem->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    free(stem);
+}
+
+/* From a stem, or (NULL) by itself. */
+static hx_error *start_reader(const char *service, struct hx_reader_stem *stem,
+                              struct hx_reader **ret)
+{
+    struct hx_reader_packet hello, ask = {.kind = HX_READER_FORK};
     int pair[2] = {-1, -1}, pipe[2] = {-1, -1};
     struct hx_reader *reader = calloc(1, sizeof *reader);
     HX_NEED(reader);
@@ -138,8 +177,11 @@ hx_error *hx_reader_start(const char *service, struct hx_reader **ret)
     reader->area = above_readers(make_area());
     if (!err && (socket < 0 || life < 0 || reader->area < 0))
         err = errno;
-    if (!err)
-        err = spawn_reader(service, socket, reader->area, life, &reader->pid);
+    const int fds[HX_READER_FDS] = {socket, reader->area, life};
+    if (!err && !stem)
+        err = spawn_reader(service, fds, false, &reader->pid);
+    else if (!err && !hx_reader_send(stem->socket, &ask, fds))
+        err = EPIPE;
     if (socket >= 0)
         close(socket); /* so that its end is seen */
     socket = -1;
@@ -152,9 +194,22 @@ hx_error *hx_reader_start(const char *service, struct hx_reader **ret)
         hx_reader_stop(reader);
         return failed;
     }
+    if (stem)
+        reader->pid = (pid_t)hello.b; /* it has seen no file yet */
     reader->guards = (unsigned)hello.a;
     *ret = reader;
     return NULL;
+}
+
+hx_error *hx_reader_start(const char *service, struct hx_reader_stem **stem, struct hx_reader **ret)
+{
+    if (stem && !*stem)
+        *stem = start_stem(service);
+    hx_error *err = stem && *stem ? start_reader(service, *stem, ret) : NULL;
+    if (stem && *stem && !err)
+        return NULL;
+    hx_error_free(err);
+    return start_reader(service, NULL, ret);
 }
 
 unsigned hx_reader_guards(const struct hx_reader *reader)

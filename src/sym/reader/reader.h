@@ -31,9 +31,14 @@ enum hx_reader_guard {
     HX_READER_MEMORY = 4, /* it has bounds on memory */
 };
 
-/* Takes some milliseconds. Any thread may use it, one at a time. */
-hx_error *hx_reader_start(const char *service, struct hx_reader **ret);
-void hx_reader_stop(struct hx_reader *reader); /* at once; NULL is legal */
+/* Any thread may use it, one at a time. What takes milliseconds is to load the program: where
+ * `stem` is not NULL that is done once, by a process that sees no file and becomes readers by fork;
+ * *stem is NULL at first, and stopped by the caller. */
+struct hx_reader_stem;
+hx_error *hx_reader_start(const char *service, struct hx_reader_stem **stem,
+                          struct hx_reader **ret);
+void hx_reader_stem_stop(struct hx_reader_stem *stem); /* NULL is legal; its readers go on */
+void hx_reader_stop(struct hx_reader *reader);         /* at once; NULL is legal */
 unsigned hx_reader_guards(const struct hx_reader *reader);
 
 #define HX_READER_FDS 3

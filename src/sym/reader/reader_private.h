@@ -9,6 +9,7 @@
 #include <sys/types.h>
 
 #define HX_READER_NAME "heapx-reader" /* argv[0]; argv[1] is the service */
+#define HX_READER_STEM "stem"         /* argv[2] */
 
 /* Descriptors that a reader begins with. */
 enum {
@@ -32,10 +33,11 @@ enum {
 
 enum hx_reader_kind {
     HX_READER_CALL,   /* op, number, a: bytes in the area; fds */
-    HX_READER_HELLO,  /* a: guards */
+    HX_READER_HELLO,  /* a: guards, b: process */
     HX_READER_ANSWER, /* a: bytes of the answer, b: with the notes behind it */
     HX_READER_OPEN,   /* path */
     HX_READER_FILE,   /* fds, or none */
+    HX_READER_FORK,   /* to a stem: what a reader begins with in fds */
 };
 
 struct hx_reader_packet {

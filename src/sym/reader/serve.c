@@ -5,10 +5,13 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Not by PR_SET_PDEATHSIG, which tells of the end of the thread that started this process. */
@@ -18,6 +21,28 @@ static void end_with_heapx(void)
     if (fcntl(life.fd, F_SETOWN, getpid()) != 0 || fcntl(life.fd, F_SETFL, O_ASYNC) != 0 ||
         poll(&life, 1, 0) != 0)
         _exit(1); /* from now on SIGIO ends it */
+}
+
+/* A copy of this process for each packet, in which this returns. It is no child of this one but of
+ * heapx, which waits for it. */
+static void fork_readers(void)
+{
+    struct hx_reader_packet packet;
+    int fds[HX_READER_FDS];
+    while (hx_reader_receive(HX_READER_SOCKET, &packet, fds)) {
+        if (syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0) {
+            for (int i = 0; i < HX_READER_FDS; i++)
+                fds[i] = fcntl(fds[i], F_DUPFD, HX_READER_FDS_END);
+            for (int i = 0; i < HX_READER_FDS; i++)
+                if (dup2(fds[i], HX_READER_SOCKET + i) < 0)
+                    _exit(1);
+            close_range(HX_READER_FDS_END, ~0u, 0);
+            return;
+        }
+        for (int i = 0; i < HX_READER_FDS; i++)
+            close(fds[i]);
+    }
+    _exit(0);
 }
 
 static void put_notes(struct hx_reading *reading, struct hx_flat *answer)
@@ -36,9 +61,11 @@ void hx_reader_serve(int argc, char **argv, const char *service,
 {
     struct hx_reader_packet packet = {.kind = HX_READER_HELLO};
     struct hx_reading reading;
-    if (argc != 2 || strcmp(argv[0], HX_READER_NAME) != 0 || strcmp(argv[1], service) != 0)
+    if (argc < 2 || strcmp(argv[0], HX_READER_NAME) != 0 || strcmp(argv[1], service) != 0)
         return;
     prctl(PR_SET_NAME, HX_READER_NAME);
+    if (argc == 3 && strcmp(argv[2], HX_READER_STEM) == 0)
+        fork_readers();
     end_with_heapx();
     uint8_t *area =
         mmap(NULL, HX_READER_AREA, PROT_READ | PROT_WRITE, MAP_SHARED, HX_READER_MEMORY_FD, 0);
@@ -46,8 +73,10 @@ void hx_reader_serve(int argc, char **argv, const char *service,
         _exit(1);
     close(HX_READER_MEMORY_FD);
     hx_reading_init(&reading);
+    const pid_t own = getpid();
     struct hx_reader_work work = {.reading = &reading, .guards = hx_reader_confine()};
     packet.a = work.guards;
+    packet.b = (uint64_t)own;
     while (hx_reader_send(HX_READER_SOCKET, &packet, NULL) &&
            hx_reader_receive(HX_READER_SOCKET, &packet, work.fds)) {
         struct hx_flat given = {.bytes = area, .size = HX_READER_AREA};
