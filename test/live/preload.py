@@ -95,8 +95,9 @@ def children():
     status, _, errors, processes = record(["-c"], [VICTIM, "forks"])
     expect("children: ends well", status == 0, errors)
     expect("children: each fork", len(processes) == 11, len(processes))
+    first = [p["pid"] for p in processes if not p["parent"]]  # on a busy machine not found first
     expect("children: know their parent",
-           sum(p["parent"] == processes[0]["pid"] for p in processes) == 10, processes)
+           len(first) == 1 and sum(p["parent"] == first[0] for p in processes) == 10, processes)
     # a block of the parent's is freed in each, which this reader does not know there
     expect("children: whole", all(p["unknown"] <= 1 and p["torn"] == 0 for p in processes))
     for word in "again", "cleared":
