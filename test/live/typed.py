@@ -264,6 +264,8 @@ def fields_have_names(folder):
                " AND holder = 'root' LIMIT 1")["address"]
     steps = heapx("why", store, leaf, "--format", "csv")[1].splitlines()
     check(any(line.endswith(",left") or line.endswith(",right") for line in steps), steps)
+    dot = heapx("export", store, "dot", "--by", "chain", "--object", leaf)[1]
+    check('\\nleft"' in dot or '\\nright"' in dot, dot)
     bins = {r["roots"]: int(r["objects"]) for r in rows(store, "SELECT * FROM bins")}
     check(bins.get("right") == 2 * 255, f"{bins}")
     check(bins.get("second") == 1 + 2 * 3 * 16, f"{bins}")

@@ -6,6 +6,7 @@
 #include "traverse/reach.h"
 #include "traverse/hold/rounds.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,11 +118,17 @@ static void draw_steps(struct hx_sink *sink, const struct hx_snapshot *snapshot,
     for (size_t i = 0; i < steps->n; i++) {
         const struct hx_step *step = &steps->v[i];
         bool plain = step->kind == HX_EDGE_INTERIOR;
+        HX_CLEANUP(hx_text_free) struct hx_text label = {0}, field = {0};
         char id[32];
         put_id(snapshot, step, id);
-        hx_sink_putf(sink, "  \"%s\" -> \"0x%" PRIx64 "\" [label=\"+%" PRIu64 "\"%s];\n", id,
-                     snapshot->graph.addr[step->target], step->offset,
+        hx_dot_linef(&label, "+%" PRIu64, step->offset);
+        if (hx_step_put_field(snapshot, step, &field))
+            hx_dot_line(&label, hx_text_str(&field));
+        hx_sink_putf(sink, "  \"%s\" -> \"0x%" PRIx64 "\" [label=\"%s\"%s];\n", id,
+                     snapshot->graph.addr[step->target], hx_text_str(&label),
                      plain ? ",style=dashed" : "");
+        if ((label.failed || field.failed) && !sink->failed)
+            sink->failed = ENOMEM;
     }
 }
 
