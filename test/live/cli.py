@@ -176,8 +176,8 @@ def series(folder):
         status, out, err = heapx("snap", target.pid, "-o", store, "--every", "200ms", "--count", 3)
         took = time.monotonic() - begin
         check(out.count("\n") == 3 and count(store) == 3 and took >= 0.4, f"{took} {out}")
-        heapx("snap", target.pid, "-o", store, "--every", f"{600 * live.SLOW}ms",
-              "--duration", f"{live.SLOW}s")
+        heapx("snap", target.pid, "-o", store, "--every", f"{1500 * live.SLOW}ms",
+              "--duration", f"{2500 * live.SLOW}ms")
         check(count(store) == 5, f"{count(store)} snapshots")
         for number in (signal.SIGINT, signal.SIGTERM):
             have = count(store)
