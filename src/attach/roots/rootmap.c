@@ -13,8 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE     4096
-#define DATA_MAX 64 /* writable segments looked at in one module */
+#define PAGE              4096
+#define THREAD_LOCALS_MAX 1000000 /* with names; of more the threads are told of only */
+#define DATA_MAX          64      /* writable segments looked at in one module */
 #define POINTER_LEAST                                                                              \
     4096 /* no object lies below: a register's word less than this is a number                     \
           */
@@ -31,8 +32,9 @@ struct builder {
     hx_modules *modules;
     struct hx_stacks stacks;
     hx_ranges blocked; /* in order: segments and what the allocator excluded */
-    hx_ranges covered; /* in order: blocked, dead and stack parts */
+    hx_ranges covered; /* in order: blocked, dead and stack parts, named */
     hx_thread_blocks thread_blocks;
+    hx_ranges named; /* thread-local variables */
     HX_VEC(struct data) data;
     size_t at_data;                 /* the data range that pieces have come to */
     const struct hx_symbol *symbol; /* its symbols from there on */
@@ -49,6 +51,7 @@ static void cleanup_builder(struct builder *builder)
     hx_vec_free(&builder->covered);
     hx_vec_free(&builder->data);
     hx_vec_free(&builder->thread_blocks);
+    hx_vec_free(&builder->named);
 }
 
 /* Takes over the symbol, copies module, formats the name. */
@@ -285,10 +288,9 @@ static hx_error *add_mapping_roots(struct builder *builder)
 
 /* --- stacks and thread-local storage --------------------------------------------------- */
 
-/* The named variables of a block of thread-local storage that lie in [start, end). What is in them
- * is theirs, wherever the block lies. */
-static hx_error *add_thread_locals(struct builder *builder, const struct hx_thread_block *block,
-                                   hx_ranges *ret_named)
+/* The named variables of a block of thread-local storage. What is in them is theirs, wherever the
+ * block lies. */
+static hx_error *add_thread_locals(struct builder *builder, const struct hx_thread_block *block)
 {
     const struct hx_symbol *symbol;
     size_t n;
@@ -299,20 +301,34 @@ static hx_error *add_thread_locals(struct builder *builder, const struct hx_thre
         hx_error_free(err);
         return NULL;
     }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && builder->named.n < THREAD_LOCALS_MAX; i++) {
         const uint64_t start = block->start + (symbol[i].address - HX_TLS_SPACE);
         if (!has_aligned_word(start, start + symbol[i].size))
             continue;
+        HX_NEED(hx_ranges_add(&builder->named, start, start + symbol[i].size));
         struct hx_root root = {.kind = HX_ROOT_TLS,
                                .address = start,
                                .size = symbol[i].size,
                                .tid = block->tid,
                                .symbol = strdup(symbol[i].name)};
-        HX_NEED(root.symbol && hx_ranges_add(ret_named, start, start + symbol[i].size));
+        HX_NEED(root.symbol);
         HX_TRY(add_mapped_root(builder->snapshot, root,
                                hx_module_name(builder->modules, block->module), "%s",
                                symbol[i].name));
     }
+    return NULL;
+}
+
+static hx_error *add_all_thread_locals(struct builder *builder)
+{
+    const hx_thread_blocks *blocks = &builder->thread_blocks;
+    size_t i = 0;
+    for (; i < blocks->n && builder->named.n < THREAD_LOCALS_MAX; i++)
+        HX_TRY(add_thread_locals(builder, &blocks->v[i]));
+    if (i < blocks->n)
+        hx_snapshot_note(builder->snapshot, false,
+                         "%zu more blocks of thread-local variables were not given their names",
+                         blocks->n - i);
     return NULL;
 }
 
@@ -340,8 +356,9 @@ static hx_error *add_stack_roots(struct builder *builder)
         if (!hx_ranges_add(&holes, r.start, r.end))
             err = hx_error_nomem();
     }
-    for (size_t i = 0; i < builder->thread_blocks.n && !err; i++)
-        err = add_thread_locals(builder, &builder->thread_blocks.v[i], &holes);
+    for (size_t i = 0; i < builder->named.n && !err; i++)
+        if (!hx_ranges_add(&holes, builder->named.v[i].start, builder->named.v[i].end))
+            err = hx_error_nomem();
     hx_ranges_join(&holes);
     size_t cursor = 0;
     for (size_t i = 0; i < builder->stacks.parts.n && !err; i++) {
@@ -376,9 +393,8 @@ static hx_error *collect_covered(struct builder *builder, const hx_ranges *exclu
     for (size_t i = 0; i < builder->stacks.parts.n; i++)
         ok &= hx_ranges_add(&builder->covered, builder->stacks.parts.v[i].start,
                             builder->stacks.parts.v[i].end);
-    for (size_t i = 0; i < builder->thread_blocks.n; i++)
-        ok &= hx_ranges_add(&builder->covered, builder->thread_blocks.v[i].start,
-                            builder->thread_blocks.v[i].end);
+    for (size_t i = 0; i < builder->named.n; i++)
+        ok &= hx_ranges_add(&builder->covered, builder->named.v[i].start, builder->named.v[i].end);
     hx_ranges_join(&builder->covered);
     return ok ? NULL : hx_error_nomem();
 }
@@ -421,11 +437,12 @@ hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx
     struct builder builder = {.snapshot = snapshot, .modules = modules};
     HX_TRY(hx_stacks_find(snapshot, modules, &builder.stacks));
     HX_TRY(hx_thread_blocks_find(snapshot, modules, &builder.thread_blocks));
-    HX_TRY(collect_covered(&builder, excluded));
     HX_TRY(collect_data(&builder));
     for (size_t i = 0; i < snapshot->n_threads; i++)
         HX_TRY(add_registers(snapshot, &snapshot->thread[i]));
     size_t first = snapshot->roots.n; /* registers stay as they are, in front */
+    HX_TRY(add_all_thread_locals(&builder));
+    HX_TRY(collect_covered(&builder, excluded));
     HX_TRY(add_stack_roots(&builder));
     HX_TRY(add_mapping_roots(&builder));
     if (snapshot->roots.n > first)
