@@ -787,7 +787,7 @@ HX_HOT static hx_error *derive_retained(hx_blocks *blocks, const struct hx_block
         uint64_t bytes;
         bad |= __builtin_mul_overflow(objects[i], size[i], &bytes);
         bytes += (uint64_t)hx_unzigzag(value[i]);
-        bad |= bytes > INT64_MAX;
+        bad |= bytes > INT64_MAX || (!objects[i] && value[i]);
         value[i] = objects[i] ? bytes + 1 : 0;
     }
     return bad ? damaged_block("a retained size") : NULL;
