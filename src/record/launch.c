@@ -28,8 +28,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* How often waiting processes are told that heapx is alive; they check each second. */
-enum { GREET_MS = 100 };
+/* GREET_MS: how often waiting processes are told that heapx is alive; they check each second.
+ * MADE_WITHIN_S: a region that is older than that, and not whole, will not be. */
+enum { GREET_MS = 100, MADE_WITHIN_S = 2 };
 
 /* --- the program ------------------------------------------------------------------------- */
 
@@ -259,11 +260,18 @@ static bool maps_region(int folder_fd, pid_t process, pid_t number, size_t *ret_
     return mapped;
 }
 
+static bool is_new(const struct stat *region)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec - region->st_mtim.tv_sec <= MADE_WITHIN_S;
+}
+
 enum hx_launched_owner hx_launched_owner(const struct hx_launched *launched, pid_t pid)
 {
     size_t n;
     uint32_t foreign = 0;
-    bool whole = true;
+    bool whole = true, new = false;
     for (int i = 0; whole && i < 1000; i++) { /* before the mappings are read */
         char name[64];
         struct stat st;
@@ -271,10 +279,11 @@ enum hx_launched_owner hx_launched_owner(const struct hx_launched *launched, pid
         if (fstatat(launched->folder_fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
             break;
         whole = is_whole(launched->folder_fd, name, &foreign);
+        new = is_new(&st);
     }
     if (maps_region(launched->folder_fd, pid, pid, &n))
         return HX_LAUNCHED_OWN;
-    if (n && !whole)
+    if (!whole && (n || new)) /* without mappings: its maker may be elsewhere */
         return HX_LAUNCHED_UNKNOWN;
     return foreign ? HX_LAUNCHED_FOREIGN : HX_LAUNCHED_GONE;
 }

@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include "base/timing.h"
+#include "record/launch.h"
 #include "record/record.h"
 #include "record/ring.h"
 
@@ -14,6 +15,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -278,12 +280,38 @@ static void test_cut_short(void **unused)
     remove_folder(&folder);
 }
 
+/* What cannot be seen here may be making its region elsewhere, but not for ever. */
+static void test_unfinished(void **unused)
+{
+    (void)unused;
+    struct folder folder;
+    const pid_t nobody = 5000000; /* more than any number can be */
+    const struct timespec long_ago[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    const uint64_t magic = HX_REGION_MAGIC;
+    const uint32_t foreign = 1;
+    make_folder(&folder);
+    struct hx_launched launched = {.folder_fd = folder.fd};
+    int fd = openat(folder.fd, "5000000.0", O_RDWR | O_CREAT | O_EXCL, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(hx_launched_owner(&launched, nobody), HX_LAUNCHED_UNKNOWN);
+    assert_int_equal(futimens(fd, long_ago), 0);
+    assert_int_equal(hx_launched_owner(&launched, nobody), HX_LAUNCHED_GONE);
+    assert_int_equal(pwrite(fd, &magic, sizeof magic, 0), sizeof magic);
+    assert_int_equal(pwrite(fd, &foreign, sizeof foreign, offsetof(struct hx_region, foreign)),
+                     sizeof foreign);
+    assert_int_equal(hx_launched_owner(&launched, nobody), HX_LAUNCHED_FOREIGN);
+    close(fd);
+    hx_launched_refuse(&launched, nobody);
+    remove_folder(&folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_killed),
         cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_unfinished),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
