@@ -203,6 +203,7 @@ hx_error *hx_target_build(hx_attach *attach, struct hx_snapshot *snapshot,
     hx_reading_listen(hx_modules_reading(attach->modules), progress);
     attach->image = &snapshot->image;
     hx_ranges excluded = {0};
+    hx_frame_parts frames = {0};
     uint64_t begun = hx_timing_begin();
     hx_error *err = walk_allocators(attach, snapshot, &excluded, progress, ret);
     hx_timing_end(begun, "walk", snapshot->graph.n);
@@ -214,7 +215,10 @@ hx_error *hx_target_build(hx_attach *attach, struct hx_snapshot *snapshot,
         note_other_malloc(attach, snapshot);
     begun = hx_timing_begin();
     if (!err)
-        err = hx_rootmap(snapshot, attach->modules, &excluded);
+        err = hx_backtraces(snapshot, attach->via, attach->code, progress, &frames);
+    if (!err)
+        err = hx_rootmap(snapshot, attach->modules, &excluded, &frames);
+    hx_frame_parts_deinit(&frames);
     hx_vec_free(&excluded);
     hx_timing_end(begun, "roots", 0);
     if (!err && hx_progress_cancelled(progress))
@@ -232,12 +236,10 @@ static void note_unread(struct hx_snapshot *snapshot, const struct hx_text *note
     hx_snapshot_lose(snapshot, "parts of files with names that were not read", n, 0, 0);
 }
 
-hx_error *hx_target_finish(hx_attach *attach, struct hx_snapshot *snapshot,
-                           const struct hx_progress *progress)
+void hx_target_finish(const hx_attach *attach, struct hx_snapshot *snapshot)
 {
     struct hx_text notes = {0};
     uint64_t n;
-    HX_TRY(hx_backtraces(snapshot, attach->via, attach->code, progress));
     hx_reading_tell(hx_modules_reading(attach->modules), &notes, &n);
     if (n)
         note_unread(snapshot, &notes, n);
@@ -248,5 +250,4 @@ hx_error *hx_target_finish(hx_attach *attach, struct hx_snapshot *snapshot,
             note_unread(snapshot, &named[i]->unread_notes, named[i]->unread);
     if (!snapshot->complete && !snapshot->losses.n)
         hx_snapshot_lose(snapshot, "parts of the heap that the notes tell of", 1, 0, 0);
-    return NULL;
 }

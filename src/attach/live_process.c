@@ -282,7 +282,7 @@ static hx_error *finish_capture(struct capture *capture, struct hx_snapshot *sna
                          "or stale",
                          TRIES);
     note_short_calls(capture->process, snapshot);
-    HX_TRY(hx_target_finish(&capture->process->attach, snapshot, capture->progress));
+    hx_target_finish(&capture->process->attach, snapshot);
     snapshot->pause_us = capture->longest_us;
     return NULL;
 }

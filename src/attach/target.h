@@ -55,15 +55,14 @@ hx_error *hx_target_locks(const struct hx_mapping *mapping, size_t n, pid_t pid,
                           const struct hx_peek *peek, hx_lock_words *ret);
 void hx_target_note_locked(struct hx_snapshot *snapshot);
 
-/* From mappings, threads and image to heap, recording and roots. Memory at the stop is read from
- * the image, and by read_constant() where nobody may write. */
+/* From mappings, threads and image to heap, recording, stacks of threads and roots. Memory at the
+ * stop is read from the image, and by read_constant() where nobody may write. */
 hx_error *hx_target_build(hx_attach *attach, struct hx_snapshot *snapshot,
                           const struct hx_capture_options *options,
                           const struct hx_progress *progress, enum hx_walk_verdict *ret);
 
-/* The stacks of threads, and notes of names that were not read. Last. */
-hx_error *hx_target_finish(hx_attach *attach, struct hx_snapshot *snapshot,
-                           const struct hx_progress *progress);
+/* Notes of names that were not read. Last. */
+void hx_target_finish(const hx_attach *attach, struct hx_snapshot *snapshot);
 
 /* Memory of a snapshot as it was at the stop: `read` of a struct hx_peek, whose context is this. */
 struct hx_stopped_memory {

@@ -181,6 +181,15 @@ const struct hx_bare_module *hx_snapshot_bare(const struct hx_snapshot *snapshot
     return NULL;
 }
 
+size_t hx_root_function_length(const struct hx_root *root)
+{
+    size_t n = strlen(root->name);
+    for (size_t i = n; i-- > 1;)
+        if (root->name[i] == ' ')
+            return i - (root->name[i - 1] == ':');
+    return n;
+}
+
 bool hx_root_is_nameless(const struct hx_root *root)
 {
     static const char mark[] = "+0x";

@@ -43,6 +43,7 @@ struct hx_root {
     pid_t tid;               /* stack, register, tls: whose; else 0 */
     char *thread;            /* that thread's name; NULL: it has none that is known; owned */
     bool cluster;            /* nameless: hx_scan() splits it at gaps without pointers, see there */
+    bool rest;               /* of a stack that frames were cut out of: dropped without edges */
     uint64_t bias;           /* cluster: module load bias, so that a part is named module+offset */
     uint64_t direct_objects; /* distinct objects that its edges point to */
     char *type_spelling;     /* of a variable's type, as hx_type_table_find() wants it; NULL: not
@@ -58,6 +59,16 @@ static inline bool hx_root_has_place(const struct hx_root *root)
 {
     return root->kind != HX_ROOT_REGISTER && (root->kind != HX_ROOT_NAMED || root->size != 0);
 }
+
+/* Does it hold what a thread works with, so that old words stand beside those in use? */
+static inline bool hx_root_is_scratch(const struct hx_root *root)
+{
+    return root->kind == HX_ROOT_REGISTER || root->kind == HX_ROOT_STACK ||
+           root->kind == HX_ROOT_FRAME;
+}
+
+/* How much of a frame's name is its function: "f: local", "f +0x10". */
+size_t hx_root_function_length(const struct hx_root *root);
 
 /* Is it a stretch of a module's data that has no symbol, as hx_scan() names one (module+0xOFFSET)?
  * Several variables may lie in it. */

@@ -1,8 +1,8 @@
 /* cfi.c - reads .eh_frame: entries, their programs, and the expressions that unwinding knows.
  *
  * An entry (FDE) covers a range of code; its program, after that of the common entry (CIE) that it
- * names, says row by row where the caller's registers are. Of those only rbp, the return address
- * and rsp are followed here.
+ * names, says row by row where the caller's registers are. Rules have only rbp, the return address
+ * and rsp.
  *
  * Each step of a program takes at least one byte of it, and programs have a length limit: that
  * bounds the work on any bytes.
@@ -19,7 +19,7 @@
 #define STATES_MAX       32 /* nested DW_CFA_remember_state; compilers nest one or two */
 
 /* Numbers of DWARF's, for x86-64. */
-enum { REG_RBP = 6, REG_RSP = 7, REG_RA = 16 };
+enum { REG_RBX = 3, REG_RBP = 6, REG_RSP = 7, REG_R12 = 12, REG_R15 = 15, REG_RA = 16 };
 
 enum {
     CFA_ADVANCE_LOC = 0x40, /* the low six bits are the operand */
@@ -200,6 +200,7 @@ struct place {
 struct row {
     struct place cfa; /* kind: enum hx_cfa_kind */
     struct place fp, ra, sp;
+    struct place kept[5]; /* rbx, r12 to r15: no part of rules */
     bool by_expression;   /* the CFA is */
     int32_t register_off; /* of the last CFA that was not; a register alone brings it back */
 };
@@ -224,6 +225,13 @@ static struct place *register_place(struct row *row, uint64_t reg)
         return &row->sp;
     case REG_RA:
         return &row->ra;
+    case REG_RBX:
+        return &row->kept[0];
+    case REG_R12:
+    case REG_R12 + 1:
+    case REG_R12 + 2:
+    case REG_R15:
+        return &row->kept[1 + reg - REG_R12];
     default:
         return NULL;
     }
@@ -738,26 +746,49 @@ bool hx_cfi_function(const struct hx_cfi *cfi, uint64_t pc, uint64_t *ret_start,
     return true;
 }
 
+/* Runs up to the row of pc. */
+static bool find_row(const struct hx_cfi *cfi, uint64_t pc, struct cie *cie, struct machine *m,
+                     uint64_t *ret_start, uint64_t *ret_end)
+{
+    struct fde fde;
+    if (!find_fde(cfi, pc, cie, &fde) || !machine_init(m, cie))
+        return false;
+    machine_begin(m, &fde);
+    *ret_start = fde.start;
+    for (; run_row(m, fde.end, ret_end); m->loc = *ret_end) {
+        if (m->changed)
+            *ret_start = m->loc;
+        if (pc < *ret_end)
+            return true;
+    }
+    return false;
+}
+
 bool hx_cfi_find(const struct hx_cfi *cfi, uint64_t pc, struct hx_cfi_rule *ret,
                  uint64_t *ret_start, uint64_t *ret_end)
 {
     struct cie cie;
-    struct fde fde;
     struct machine m;
-    if (!find_fde(cfi, pc, &cie, &fde) || !machine_init(&m, &cie))
+    if (!find_row(cfi, pc, &cie, &m, ret_start, ret_end))
         return false;
-    machine_begin(&m, &fde);
-    for (uint64_t start = fde.start, end; run_row(&m, fde.end, &end); m.loc = end) {
-        if (m.changed)
-            start = m.loc;
-        if (pc < end) {
-            *ret = rule_of(&m.row, cie.is_signal);
-            *ret_start = start;
-            *ret_end = end;
-            return true;
-        }
+    *ret = rule_of(&m.row, cie.is_signal);
+    return true;
+}
+
+bool hx_cfi_find_saves(const struct hx_cfi *cfi, uint64_t pc, struct hx_cfi_save ret[HX_CFI_KEPT])
+{
+    struct cie cie;
+    struct machine m;
+    uint64_t start, end;
+    if (!find_row(cfi, pc, &cie, &m, &start, &end))
+        return false;
+    for (unsigned i = 0; i < HX_CFI_KEPT; i++) {
+        const struct place *place = i == HX_CFI_RBP ? &m.row.fp : &m.row.kept[i ? i - 1 : 0];
+        const bool known = place->kind < PLACE_UNKNOWN;
+        ret[i] = (struct hx_cfi_save){.kind = known ? (uint8_t)place->kind : HX_SAVE_UNKNOWN,
+                                      .off = known ? place->off : 0};
     }
-    return false;
+    return true;
 }
 
 /* --- all of them --- */

@@ -59,6 +59,23 @@ struct hx_cfi {
 bool hx_cfi_find(const struct hx_cfi *cfi, uint64_t pc, struct hx_cfi_rule *ret,
                  uint64_t *ret_start, uint64_t *ret_end);
 
+/* Registers that a function leaves as it found them, and where those of the caller are. */
+enum hx_cfi_kept {
+    HX_CFI_RBX,
+    HX_CFI_RBP,
+    HX_CFI_R12,
+    HX_CFI_R13,
+    HX_CFI_R14,
+    HX_CFI_R15,
+    HX_CFI_KEPT
+};
+struct hx_cfi_save {
+    uint8_t kind; /* enum hx_save_kind: SAME, AT_CFA, AT_SP, AT_FP, UNKNOWN */
+    int32_t off;
+};
+/* False: as hx_cfi_find(). */
+bool hx_cfi_find_saves(const struct hx_cfi *cfi, uint64_t pc, struct hx_cfi_save ret[HX_CFI_KEPT]);
+
 /* The range of code of the entry that covers pc: a function, or a part of one that was moved away.
  * False: none does. */
 bool hx_cfi_function(const struct hx_cfi *cfi, uint64_t pc, uint64_t *ret_start, uint64_t *ret_end);

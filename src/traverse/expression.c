@@ -48,9 +48,13 @@ hx_error *hx_expression_parse(const char *expr, struct hx_expression *ret)
         return *rest ? hx_pattern_check(rest)
                      : expression_error(expr, "write type:PATTERN", "no type behind \"type:\"");
     }
-    if (skip_word(expr, "frame:"))
-        return expression_error(expr, "name a thread (thread:TID) or a variable",
-                                "stacks are not taken apart into frames in this version");
+    if ((rest = skip_word(expr, "frame:"))) {
+        ret->form = HX_FORM_FRAME;
+        ret->text = rest;
+        return *rest ? NULL
+                     : expression_error(expr, "write frame:FUNCTION",
+                                        "no function behind \"frame:\"");
+    }
     if (*expr == '*') {
         ret->form = HX_FORM_POINTER;
         return parse_number(expr, expr + 1, "no address behind \"*\"", &ret->number);

@@ -10,6 +10,7 @@ enum hx_form {
     HX_FORM_SYMBOL,
     HX_FORM_THREAD,
     HX_FORM_MODULE,
+    HX_FORM_FRAME,
     HX_FORM_TYPE,
     HX_FORM_OBJECT,
     HX_FORM_POINTER,
@@ -18,7 +19,7 @@ enum hx_form {
 struct hx_expression {
     enum hx_form form;
     uint64_t number;  /* thread, address */
-    const char *text; /* symbol, module, pattern: points into the expression */
+    const char *text; /* symbol, module, function, pattern: points into the expression */
 };
 
 /* HX_E_USAGE for what is no expression, whatever the snapshot. */

@@ -356,16 +356,28 @@ static hx_error *mean_symbol(struct builder *builder, const char *expr, struct m
     return !search.found && hx_expression_has_part(expr) ? mean_part(builder, expr, meaning) : NULL;
 }
 
-/* All roots of a thread or of a module. */
+/* A frame is no variable of its module. */
+static bool belongs_to(const struct hx_root *root, const struct hx_expression *expression)
+{
+    switch (expression->form) {
+    case HX_FORM_THREAD:
+        return root->tid > 0 && (uint64_t)root->tid == expression->number;
+    case HX_FORM_FRAME:
+        return root->kind == HX_ROOT_FRAME &&
+               strlen(expression->text) == hx_root_function_length(root) &&
+               strncmp(root->name, expression->text, strlen(expression->text)) == 0;
+    default:
+        return root->kind != HX_ROOT_FRAME && strcmp(root->module, expression->text) == 0;
+    }
+}
+
+/* All roots of a thread, a module or a function. */
 static hx_error *mean_roots(struct builder *builder, const struct hx_expression *expression,
                             struct meaning *meaning)
 {
     for (uint32_t i = 0; i < builder->n; i++) {
         const struct hx_root *root = &builder->snapshot->roots.v[i];
-        bool belongs = expression->form == HX_FORM_THREAD
-                           ? root->tid > 0 && (uint64_t)root->tid == expression->number
-                           : strcmp(root->module, expression->text) == 0;
-        if (belongs && root->kind != HX_ROOT_NAMED)
+        if (root->kind != HX_ROOT_NAMED && belongs_to(root, expression))
             HX_TRY(add_named_root(builder, i, meaning));
     }
     return NULL;
@@ -493,6 +505,10 @@ static void note_missing(struct builder *builder, const struct hx_naming *naming
     case HX_FORM_MODULE:
         hx_text_putf(notes, "no module %s with a pointer to an object", expression->text);
         break;
+    case HX_FORM_FRAME:
+        hx_text_putf(notes, "no frame of a function %s with a pointer to an object",
+                     expression->text);
+        break;
     case HX_FORM_TYPE:
         hx_text_putf(notes, "no object of a type %s", expression->text);
         break;
@@ -581,6 +597,7 @@ static hx_error *find_meaning(struct builder *builder, const struct hx_naming *n
         return mean_symbol(builder, expression->text, meaning);
     case HX_FORM_THREAD:
     case HX_FORM_MODULE:
+    case HX_FORM_FRAME:
         return mean_roots(builder, expression, meaning);
     case HX_FORM_TYPE:
         return mean_type(builder, expression->text);

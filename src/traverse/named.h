@@ -7,6 +7,7 @@
  *                           its fields are known
  *   thread:TID              stack, registers and thread-local storage of a thread
  *   module:NAME             all roots of a module
+ *   frame:FUNCTION          what lies in the frames of a function, where debug information tells
  *   type:PATTERN            every object of such a type (as in struct hx_scheme_options)
  *   0xADDRESS               the object that contains it, itself counted; a whole global when it
  *                           lies in one; among data without symbols as *0xADDRESS

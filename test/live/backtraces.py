@@ -1,14 +1,18 @@
 #!/usr/bin/env -S python3 -B
 """backtraces.py - the stacks of threads at a stop against gdb's.
 
-    backtraces.py [threads|python|redis]        environment: HX_STACKS_SHOW=1 prints each mismatch
+    backtraces.py [threads|python|redis|variables]      environment: HX_STACKS_SHOW=1 prints each
+                                                        mismatch
 
-Both look at threads that stand still. At least 98 of 100 frames have to be the same.
+Both look at threads that stand still. At least 98 of 100 frames have to be the same, and 95 of 100
+pointers in variables have their names, none of which gdb does not know.
 """
+import bisect
 import json
 import os
 import shutil
 import subprocess
+import time
 
 import live
 import stacks
@@ -111,5 +115,122 @@ def redis(folder):
         compare(folder, target.pid, 4)
 
 
+PROGRAM = """
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+struct node { struct node *next; long value; };
+struct pair { struct node *a, *b; };
+static struct node *make(int n)
+{
+    struct node *first = NULL;
+    while (n--) {
+        struct node *node = malloc(sizeof *node);
+        node->next = first;
+        node->value = n;
+        first = node;
+    }
+    return first;
+}
+static inline __attribute__((always_inline)) long sum(struct node *inlined)
+{
+    struct node *at = inlined;
+    usleep(10);
+    for (long all = 0;; at = at->next)
+        if (!at)
+            return all + inlined->value;
+        else
+            all += at->value;
+}
+static __attribute__((noinline)) long leaf(struct node *list, struct pair *pair, struct node *third)
+{
+    struct node *own = make(3), *array[3] = {own->next, list, third};
+    if (list->value == 0)
+        pause();
+    sleep(1000);
+    return sum(own) + sum(pair->a) + array[list->value & 1]->value + third->value;
+}
+static __attribute__((noinline)) long middle(struct pair *pair, int depth)
+{
+    struct node *one = make(2), *two = make(4);
+    struct pair inside = {one, make(1)};
+    if (depth) {
+        struct node *block = make(5);
+        return middle(&inside, depth - 1) + sum(block) + one->value + two->value;
+    }
+    return leaf(two, pair, one) + sum(two) + sum(one) + inside.b->value;
+}
+static void *run(void *argument)
+{
+    struct pair *pair = malloc(sizeof *pair);
+    pair->a = make(6);
+    pair->b = argument;
+    return (void *)(middle(pair, 3) + sum(pair->b) + sum(pair->a));
+}
+int main(void)
+{
+    pthread_t thread[6];
+    struct node *shared = make(9);
+    for (int i = 0; i < 6; i++)
+        pthread_create(&thread[i], NULL, run, make(i + 1));
+    usleep(300000);
+    puts("ready");
+    fflush(stdout);
+    long of_main = (long)run(shared);
+    for (int i = 0; i < 6; i++)
+        pthread_join(thread[i], NULL);
+    return (int)(of_main + sum(shared));
+}
+"""
+
+
+def compare_variables(folder, pid, what):
+    """Pointers to objects in variables that gdb has, and names that gdb has not."""
+    store = f"{folder}/store"
+    live.heapx("snap", pid, "-o", store)
+    objects = [(int(r["address"]), int(r["bytes"])) for r in
+               live.rows(store, "SELECT address, bytes FROM objects ORDER BY address")]
+    starts = [at for at, _ in objects]
+    ours, names = set(), set()
+    for r in live.rows(store, "SELECT roots.name, e.target FROM roots JOIN root_edges e USING"
+                       " (snapshot, root_id) WHERE roots.kind IN ('frame', 'register') AND"
+                       " roots.name LIKE '%: %'"):
+        function, name = r["name"].split(" in r")[0].split(": ")
+        names.add((function, name))
+        ours.add((function, name, int(r["target"])))
+    os.unlink(store)
+    theirs, known = set(), set()
+    for frames in gdb_frames(folder, pid).values():
+        for frame in frames:
+            for name, value in frame["pointers"]:
+                i = bisect.bisect_right(starts, value) - 1
+                known.add((frame["name"], name))
+                if i >= 0 and value < objects[i][0] + objects[i][1]:
+                    theirs.add((frame["name"], name, objects[i][0]))
+    unknown = {(f, n) for f, n in names if (f, n) not in known and n not in ("array", "inside")}
+    # When the compiler needs it no more, gdb works it out from what the caller has passed.
+    theirs = {t for t in theirs if t in ours or t[:2] != ("middle", "pair")}
+    found, total = len(theirs & ours), len(theirs)
+    print(f"  {what}: {found} of {total} pointers have their names")
+    check(not unknown, f"{what}: gdb does not know {unknown}")
+    check(total >= 40 and found >= 0.95 * total,
+          f"{what}: {found} of {total}: {sorted(theirs - ours)}")
+
+
+def variables(folder):
+    for compiler in [name for name in ("gcc", "clang") if shutil.which(name)]:
+        for flags in ("-O0 -gdwarf-5", "-O2 -gdwarf-4", "-O1 -gdwarf-5" + " -gsplit-dwarf" * (compiler == "gcc")):
+            source, program = f"{folder}/v.c", f"{folder}/v"
+            with open(source, "w") as file:
+                file.write(PROGRAM)
+            subprocess.run([compiler, *flags.split(), "-pthread", "-o", program, source], check=True,
+                           cwd=folder)
+            with live.Target([program]) as target:
+                target.wait_line("ready")
+                time.sleep(0.3)
+                compare_variables(folder, target.pid, f"{compiler} {flags}")
+
+
 if __name__ == "__main__":
-    live.main(threads, python, redis)
+    live.main(threads, python, redis, variables)

@@ -1,7 +1,7 @@
 """backtraces_gdb.py - in gdb: writes the frames of all threads of the process.
 
 Started by backtraces.py, with HX_STACKS_OUT naming the file: a JSON object of TID to frames, each
-{name, kind, module}, innermost first.
+{name, kind, module, pointers}, innermost first; pointers: [name, value] of variables in scope.
 """
 import json
 import os
@@ -31,11 +31,35 @@ def module(pc):
     return next((path for start, end, path in MAPPINGS if start <= pc < end), "")
 
 
+def pointers(frame):
+    """Of inner blocks first; of what another one hides, too."""
+    found = []
+    try:
+        block = frame.block()
+    except RuntimeError:
+        return found
+    while block is not None and not block.is_global and not block.is_static:
+        for symbol in block:
+            if not (symbol.is_variable or symbol.is_argument) or symbol.addr_class in (
+                    gdb.SYMBOL_LOC_STATIC, gdb.SYMBOL_LOC_OPTIMIZED_OUT):
+                continue
+            try:
+                value = symbol.value(frame)
+                if value.type.strip_typedefs().code == gdb.TYPE_CODE_PTR:
+                    found.append((symbol.name, int(value)))
+            except (gdb.error, gdb.MemoryError):
+                pass # it has none here
+        if block.function is not None:
+            break
+        block = block.superblock
+    return found
+
+
 def frames():
     result, frame = [], gdb.newest_frame()
     while frame is not None and frame.is_valid() and len(result) < 300:
         result.append({"name": frame.name(), "kind": KINDS.get(frame.type(), "other"),
-                       "module": module(frame.pc())})
+                       "module": module(frame.pc()), "pointers": pointers(frame)})
         frame = frame.older()
     return result
 

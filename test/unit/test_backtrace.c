@@ -185,7 +185,9 @@ static void begin(struct live *live, pid_t *pid, hx_code *code)
     assert_ptr_not_equal(told, MAP_FAILED);
     *pid = live_start(main_thread, told);
     *live = live_capture(*pid);
-    assert_null(hx_backtraces(live->snapshot, *pid, code, NULL));
+    hx_frame_parts frames = {0};
+    assert_null(hx_backtraces(live->snapshot, *pid, code, NULL, &frames));
+    hx_frame_parts_deinit(&frames);
     assert_null(hx_recording_check(live->snapshot->backtraces));
 }
 
@@ -241,7 +243,9 @@ static void test_missing(void **unused)
         if (thread->tid == told->tid[WAITS])
             thread->pc = UINT64_MAX; /* registers say what the target likes */
     }
-    assert_null(hx_backtraces(snapshot, pid, code, NULL));
+    hx_frame_parts frames = {0};
+    assert_null(hx_backtraces(snapshot, pid, code, NULL, &frames));
+    hx_frame_parts_deinit(&frames);
     assert_null(hx_recording_check(snapshot->backtraces));
     assert_int_equal(stack_of(&live, told->tid[LOCKS]), HX_NO_STACK);
     EXPECT(&live, told->tid[SPINS], "in_loop < ...");

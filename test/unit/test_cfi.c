@@ -59,7 +59,8 @@ EMPTY_FUNCTION("rare_advances", ".fill 63, 1, 0x90\n.cfi_def_cfa_offset 16\n"
 struct oracle {
     Dwarf_CFI *cfi;
     const char *path;
-    uint64_t rows; /* compared */
+    uint64_t rows;                        /* compared */
+    struct hx_cfi_save save[HX_CFI_KEPT]; /* of the row that was found last */
 };
 
 static bool is_plt(const Dwarf_Op *ops, size_t n)
@@ -119,7 +120,7 @@ static uint8_t oracle_register(Dwarf_Frame *frame, int reg, int32_t *ret_off)
     return HX_SAVE_AT_CFA;
 }
 
-static bool oracle_find(const struct oracle *oracle, uint64_t pc, struct hx_cfi_rule *ret,
+static bool oracle_find(struct oracle *oracle, uint64_t pc, struct hx_cfi_rule *ret,
                         uint64_t *ret_start, uint64_t *ret_end)
 {
     Dwarf_Frame *frame;
@@ -143,6 +144,14 @@ static bool oracle_find(const struct oracle *oracle, uint64_t pc, struct hx_cfi_
              (rule.ra != HX_SAVE_AT_CFA && rule.ra != HX_SAVE_AT_SP))
         rule = (struct hx_cfi_rule){.cfa = HX_CFA_UNKNOWN};
     *ret = rule;
+    for (unsigned i = 0; i < HX_CFI_KEPT; i++) {
+        static const int number[HX_CFI_KEPT] = {3, 6, 12, 13, 14, 15};
+        oracle->save[i].kind = oracle_register(frame, number[i], &oracle->save[i].off);
+        if (i == HX_CFI_RBX && oracle->save[i].kind == ORACLE_UNDEFINED)
+            oracle->save[i].kind = HX_SAVE_SAME; /* elfutils takes rax for it where none is named */
+        if (oracle->save[i].kind >= HX_SAVE_UNKNOWN)
+            oracle->save[i] = (struct hx_cfi_save){.kind = HX_SAVE_UNKNOWN};
+    }
     free(frame);
     return true;
 }
@@ -162,6 +171,12 @@ static void compare_at(struct oracle *oracle, const struct hx_cfi *cfi, uint64_t
     if (!cfi_rules_equal(&got, want))
         fail_msg("%s: at 0x%lx %s, elfutils: %s", oracle->path, pc, cfi_rule_text(&got),
                  cfi_rule_text(want));
+    struct hx_cfi_save save[HX_CFI_KEPT];
+    assert_true(hx_cfi_find_saves(cfi, pc, save));
+    for (unsigned i = 0; i < HX_CFI_KEPT; i++)
+        if (save[i].kind != oracle->save[i].kind || save[i].off != oracle->save[i].off)
+            fail_msg("%s: at 0x%lx register %u is at %u, %d, elfutils: %u, %d", oracle->path, pc, i,
+                     save[i].kind, save[i].off, oracle->save[i].kind, oracle->save[i].off);
 }
 
 /* All rows of elfutils' of the functions in .eh_frame_hdr, which is read here once more. */
@@ -222,7 +237,7 @@ static void test_files(void **state)
         struct cfi_file file;
         if (!cfi_file_open(&file, cfi_files[i]))
             continue;
-        struct oracle oracle = {dwarf_getcfi_elf(file.elf), cfi_files[i], 0};
+        struct oracle oracle = {.cfi = dwarf_getcfi_elf(file.elf), .path = cfi_files[i]};
         assert_non_null(oracle.cfi);
         compare_oracle_rows(&oracle, &file.cfi);
         struct each_rows rows = {&oracle, &file.cfi, 0, !unit_quick() ? 1 : 200};

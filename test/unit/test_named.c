@@ -70,7 +70,7 @@ static void test_parse(void **state)
                                       "a=type:",
                                       "a=type:(",
                                       "a=type:[a",
-                                      "a=frame:main",
+                                      "a=frame:",
                                       "a=*",
                                       "a=*x",
                                       "a=*0x",
@@ -211,6 +211,7 @@ static void test_forms(void **state)
     check("type:x", HX_ROOT_NAMED, "", 0);
     check("thread:7", HX_ROOT_NAMED, "", 0);
     check("module:m", HX_ROOT_NAMED, "", 0);
+    check("frame:main", HX_ROOT_NAMED, "", 0);
 }
 
 static void set_text(char **text, const char *value)
@@ -242,10 +243,21 @@ static void test_threads_and_modules(void **state)
     root = name_one(snapshot, "libx.so!g", NULL);
     assert_int_equal(root->kind, HX_ROOT_GLOBAL);
     assert_edges(&drawing, root, "a b");
+    for (size_t i = 0; i < snapshot->roots.n; i++)
+        if (strcmp(snapshot->roots.v[i].name, "stack7") == 0) {
+            set_text(&snapshot->roots.v[i].name, "ns::f: it");
+            set_text(&snapshot->roots.v[i].module, "app");
+            snapshot->roots.v[i].kind = HX_ROOT_FRAME;
+        }
+    assert_edges(&drawing, name_one(snapshot, "frame:ns::f", NULL), "c");
+    assert_edges(&drawing, name_one(snapshot, "module:app", NULL), "c d d c");
+    assert_edges(&drawing, name_one(snapshot, "thread:7", NULL), "d c");
     size_t missing;
+    name_one(snapshot, "frame:ns", &missing);
+    assert_int_equal(missing, 1);
     name_one(snapshot, "libx.s!g", &missing);
     assert_int_equal(missing, 1);
-    root = name_one(snapshot, "stack7", NULL);
+    root = name_one(snapshot, "ns::f: it", NULL);
     assert_int_equal(root->address, 0x700000006000);
     assert_int_equal(root->size, 8);
     assert_int_equal(root->tid, 0);
@@ -281,7 +293,7 @@ static void test_fields_are_refused(void **state)
     struct hx_snapshot *snapshot = drawing.snapshot;
     name_one(snapshot, "g", NULL);
     size_t roots = snapshot->roots.n, edges = snapshot->root_edges.n;
-    static const char *const bad[] = {"g->x", "h.list[3]", "frame:main", "0x"};
+    static const char *const bad[] = {"g->x", "h.list[3]", "frame:", "0x"};
     for (size_t i = 0; i < 4; i++) {
         struct hx_naming naming[] = {{.name = "M", .expr = "h"}, {.name = "N", .expr = bad[i]}};
         hx_error *err = hx_named_set(snapshot, naming, 2, NULL);

@@ -13,6 +13,8 @@
 
 /* --- what must hold for any root map ------------------------------------------------ */
 
+static const hx_frame_parts no_frames = {0};
+
 static const struct hx_root *root_at(const struct hx_snapshot *snapshot, uint64_t addr)
 {
     for (size_t i = 0; i < snapshot->roots.n; i++) {
@@ -100,7 +102,7 @@ static void finish(struct drawing *drawing)
     snapshot->image.span = drawing->spans.v;
     snapshot->image.n = drawing->spans.n;
     assert_null(hx_modules_create(0, snapshot->mapping, snapshot->n_mappings, &drawing->modules));
-    assert_null(hx_rootmap(snapshot, drawing->modules, &drawing->excluded));
+    assert_null(hx_rootmap(snapshot, drawing->modules, &drawing->excluded, &no_frames));
     check_invariants(snapshot);
 }
 
@@ -553,7 +555,7 @@ static void test_process(void **state)
     struct hx_snapshot *snapshot = live.snapshot;
     hx_modules *modules;
     assert_null(hx_modules_create(pid, snapshot->mapping, snapshot->n_mappings, &modules));
-    assert_null(hx_rootmap(snapshot, modules, NULL));
+    assert_null(hx_rootmap(snapshot, modules, NULL, &no_frames));
     check_invariants(snapshot);
 
     const struct hx_root *root = root_at(snapshot, (uintptr_t)&rootmap_global[2]);
@@ -705,7 +707,7 @@ static void check_places(const char *what, void (*body)(void *shared, int ready)
     hx_modules *modules;
     assert_null(
         hx_modules_create(pid, live.snapshot->mapping, live.snapshot->n_mappings, &modules));
-    assert_null(hx_rootmap(live.snapshot, modules, NULL));
+    assert_null(hx_rootmap(live.snapshot, modules, NULL, &no_frames));
     check_invariants(live.snapshot);
     char name[64];
     snprintf(name, sizeof name, "stack of thread %d", shared->tid);

@@ -195,7 +195,7 @@ static size_t unwind(pid_t pid, hx_space *space, uint64_t *frame, uint64_t *exac
     struct hx_cfi_frame from = {regs.rip, regs.rsp, regs.rbp, true, true};
     size_t n = 0;
     *exact = 0;
-    assert_true(hx_space_unwind(space, from, read_word, &pid, frame, FRAMES, &n, exact));
+    assert_true(hx_space_unwind(space, from, read_word, &pid, frame, NULL, FRAMES, &n, exact));
     return n;
 }
 

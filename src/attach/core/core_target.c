@@ -51,7 +51,7 @@ static hx_error *capture_core(hx_attach *attach, const struct hx_capture_options
         hx_snapshot_note(snapshot, true,
                          "the core was taken in the middle of a change of the heap: "
                          "some blocks may be missing or stale");
-    HX_TRY(hx_target_finish(attach, snapshot, progress));
+    hx_target_finish(attach, snapshot);
     *ret = hx_steal(snapshot);
     return NULL;
 }

@@ -18,12 +18,17 @@ struct tracing {
     hx_space *space;
     struct hx_interned interned;
     size_t fp; /* index of the frame pointer in registers */
+    /* of each frame of all threads */
+    HX_VEC(struct hx_cfi_frame) frames;
+    HX_VEC(uint64_t) first; /* of each thread: its first one; one more at the end */
 };
 
 static void cleanup_tracing(struct tracing *tracing)
 {
     hx_space_destroy(tracing->space);
     hx_interned_deinit(&tracing->interned);
+    hx_vec_free(&tracing->frames);
+    hx_vec_free(&tracing->first);
 }
 
 /* --- one thread ------------------------------------------------------------------ */
@@ -57,17 +62,18 @@ static size_t frame_pointer_register(void)
 
 /* The frames of a thread, innermost first; true: all of them. */
 static bool unwind_thread(const struct tracing *tracing, const struct hx_thread *thread,
-                          uint64_t *word, size_t *n, uint64_t *exact)
+                          uint64_t *word, struct hx_cfi_frame *state, size_t *n, uint64_t *exact)
 {
     struct hx_cfi_frame frame = {.pc = thread->pc, .sp = thread->sp, .exact = true};
     frame.fp_known = thread->has_regs && tracing->fp < thread->n_regs;
     frame.fp = frame.fp_known ? thread->regs[tracing->fp] : 0;
     word[0] = HX_EV_VALUE(thread->pc);
+    state[0] = frame;
     *n = 1;
     *exact = 1;
     return hx_space_unwind(tracing->space, frame, read_stack_word,
-                           (void *)(uintptr_t)&tracing->snapshot->image, word, HX_EV_FRAMES_MAX, n,
-                           exact);
+                           (void *)(uintptr_t)&tracing->snapshot->image, word, state,
+                           HX_EV_FRAMES_MAX, n, exact);
 }
 
 static hx_error *backtrace_thread(struct tracing *tracing, const struct hx_thread *thread,
@@ -75,11 +81,15 @@ static hx_error *backtrace_thread(struct tracing *tracing, const struct hx_threa
 {
     const struct hx_reader_source source = {.locate = locate_pc, .context = tracing};
     uint64_t word[HX_EV_FRAMES_MAX], exact;
+    struct hx_cfi_frame state[HX_EV_FRAMES_MAX];
     size_t n;
     *ret = HX_NO_STACK;
     if (!thread->pc && !thread->sp)
         return NULL; /* it could not be stopped, and the kernel did not tell */
-    bool whole = unwind_thread(tracing, thread, word, &n, &exact);
+    bool whole = unwind_thread(tracing, thread, word, state, &n, &exact);
+    HX_NEED(hx_vec_reserve(&tracing->frames, tracing->frames.n + n));
+    memcpy(tracing->frames.v + tracing->frames.n, state, n * sizeof *state);
+    tracing->frames.n += n;
     return hx_interned_add(&tracing->interned, &source, key, word, n, exact, !whole, ret);
 }
 
@@ -94,6 +104,7 @@ static hx_error *trace_all(struct tracing *tracing, struct hx_snapshot *snapshot
     for (size_t i = 0; i < n; i++) {
         uint32_t *stack = &snapshot->thread_stack.v[snapshot->thread_stack.n++];
         *stack = HX_NO_STACK;
+        HX_NEED(hx_vec_push(&tracing->first, tracing->frames.n));
         if (i >= HX_BACKTRACES_MAX)
             continue;
         if (i % 64 == 0) {
@@ -106,7 +117,79 @@ static hx_error *trace_all(struct tracing *tracing, struct hx_snapshot *snapshot
     if (n > HX_BACKTRACES_MAX)
         hx_snapshot_note(snapshot, false, "the stacks of %zu more threads were not looked at",
                          n - HX_BACKTRACES_MAX);
+    HX_NEED(hx_vec_push(&tracing->first, tracing->frames.n));
     return NULL;
+}
+
+/* --- what lies in frames ------------------------------------------------------------ */
+
+/* From what registers had in a frame to what they had in its caller's. */
+static void leave_frame(const struct tracing *tracing, struct hx_frame_place *place)
+{
+    struct hx_cfi cfi;
+    struct hx_cfi_save save[HX_CFI_KEPT];
+    const struct hx_cfi_frame *frame = &place->frame;
+    bool known = place->file < hx_code_count(tracing->code) &&
+                 hx_code_cfi(tracing->code, place->file, &cfi) &&
+                 hx_cfi_find_saves(&cfi, place->vaddr, save);
+    for (unsigned i = 0; i < HX_CFI_KEPT; i++) {
+        struct hx_kept_register *kept = &place->kept[i];
+        if (!known || save[i].kind == HX_SAVE_UNKNOWN ||
+            (save[i].kind == HX_SAVE_AT_FP && !frame->fp_known)) {
+            kept->state = HX_KEPT_NOT;
+        } else if (save[i].kind != HX_SAVE_SAME) {
+            const uint64_t base = save[i].kind == HX_SAVE_AT_CFA  ? place->cfa
+                                  : save[i].kind == HX_SAVE_AT_SP ? frame->sp
+                                                                  : frame->fp;
+            *kept = (struct hx_kept_register){.state = HX_KEPT_SAVED,
+                                              .address = base + (uint64_t)(int64_t)save[i].off};
+        }
+    }
+}
+
+/* A frame ends where that of its caller begins; of the outermost one nobody knows. */
+static hx_error *cut_thread(const struct tracing *tracing, const struct hx_recording *recording,
+                            size_t thread, uint32_t number, hx_frame_parts *ret)
+{
+    const struct hx_rec_stack *stack = &recording->stacks.v[number];
+    const struct hx_cfi_frame *frame = tracing->frames.v + tracing->first.v[thread];
+    const uint64_t n = tracing->first.v[thread + 1] - tracing->first.v[thread];
+    struct hx_frame_place place = {.tid = tracing->snapshot->thread[thread].tid, .innermost = true};
+    for (unsigned i = 0; i < HX_CFI_KEPT && tracing->snapshot->thread[thread].has_regs; i++)
+        place.kept[i].state = HX_KEPT_HELD;
+    for (uint64_t i = 0; i + 1 < n && i < stack->n; i++) {
+        const struct hx_rec_place *at =
+            &recording->places.v[recording->stack_places.v[stack->first + i]];
+        place.file = at->kind == HX_REC_CODE ? at->file : HX_NO_FILE;
+        place.vaddr = at->vaddr;
+        place.frame = frame[i];
+        place.cfa = frame[i + 1].sp;
+        HX_TRY(hx_frame_parts_add(ret, tracing->code, &place));
+        leave_frame(tracing, &place);
+        place.innermost = false;
+    }
+    return NULL;
+}
+
+static hx_error *cut_frames(const struct tracing *tracing, struct hx_snapshot *snapshot,
+                            const struct hx_recording *recording, uint64_t deadline_ns,
+                            const struct hx_progress *progress, hx_frame_parts *ret)
+{
+    const size_t n = snapshot->thread_stack.n;
+    size_t i = 0;
+    hx_error *err = NULL;
+    hx_reading_listen(hx_code_reading(tracing->code), progress);
+    for (; i < n && !err && !ret->full && hx_now_ns() < deadline_ns; i++) {
+        if (snapshot->thread_stack.v[i] != HX_NO_STACK)
+            err = cut_thread(tracing, recording, i, snapshot->thread_stack.v[i], ret);
+        if (!err && hx_progress_cancelled(progress))
+            err = hx_error_cancelled("variables of functions");
+    }
+    hx_reading_listen(hx_code_reading(tracing->code), NULL);
+    if (!err && (i < n || ret->full))
+        hx_snapshot_note(snapshot, false,
+                         "variables on the stacks of %zu threads were not looked for", n - i);
+    return err ? err : hx_frame_parts_join(ret);
 }
 
 /* The stacks change hands; they cost nothing. */
@@ -141,7 +224,7 @@ static void leave_recorder(struct hx_recording *recording)
 }
 
 hx_error *hx_backtraces(struct hx_snapshot *snapshot, pid_t via, hx_code *code,
-                        const struct hx_progress *progress)
+                        const struct hx_progress *progress, hx_frame_parts *ret)
 {
     HX_CLEANUP(cleanup_tracing)
     struct tracing tracing = {.snapshot = snapshot, .code = code, .fp = frame_pointer_register()};
@@ -155,7 +238,9 @@ hx_error *hx_backtraces(struct hx_snapshot *snapshot, pid_t via, hx_code *code,
     HX_TRY(hx_recording_create(&recording));
     HX_TRY(trace_all(&tracing, snapshot, progress));
     HX_TRY(hand_over(&tracing.interned, recording));
-    HX_TRY(hx_recording_name_until(recording, code, hx_now_ns() + NAMING_NS, progress));
+    const uint64_t deadline_ns = hx_now_ns() + NAMING_NS;
+    HX_TRY(hx_recording_name_until(recording, code, deadline_ns, progress));
+    HX_TRY(cut_frames(&tracing, snapshot, recording, deadline_ns, progress, ret));
     leave_recorder(recording);
     snapshot->backtraces = hx_steal(recording);
     hx_timing_end(begun, "backtraces", snapshot->n_threads); /* "names" included */

@@ -6,6 +6,7 @@
 #ifndef HX_ATTACH_ROOTS_BACKTRACE_H
 #define HX_ATTACH_ROOTS_BACKTRACE_H
 
+#include "attach/roots/frame_parts.h"
 #include "base/progress.h"
 #include "model/snapshot.h"
 #include "sym/code/code.h"
@@ -14,8 +15,9 @@
 
 /* Fills snapshot->backtraces, with names, and snapshot->thread_stack; needs the image. `via`: the
  * thread through which the files of the target are opened; `code` keeps them and their names for
- * the next snapshot. Where names of debug information take too long, symbols are used. */
+ * the next snapshot. Where names of debug information take too long, symbols are used. *ret, which
+ * is empty, gets what lies in the frames; valid as long as `code`. */
 hx_error *hx_backtraces(struct hx_snapshot *snapshot, pid_t via, hx_code *code,
-                        const struct hx_progress *progress);
+                        const struct hx_progress *progress, hx_frame_parts *ret);
 
 #endif

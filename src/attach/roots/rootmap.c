@@ -6,6 +6,7 @@
 #include "attach/roots/thread_locals.h"
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
+#include "model/function_name.h"
 #include "record/own_mappings.h"
 #include "sym/demangle.h"
 
@@ -35,6 +36,7 @@ struct builder {
     hx_ranges covered; /* in order: blocked, dead and stack parts, named */
     hx_thread_blocks thread_blocks;
     hx_ranges named; /* thread-local variables */
+    const hx_frame_parts *frames;
     HX_VEC(struct data) data;
     size_t at_data;                 /* the data range that pieces have come to */
     const struct hx_symbol *symbol; /* its symbols from there on */
@@ -83,17 +85,45 @@ static bool has_aligned_word(uint64_t start, uint64_t end)
     return first >= start && end > first && end - first >= 8;
 }
 
+/* --- frames ---------------------------------------------------------------------- */
+
+/* A word of a frame is the function's, and where it has a name, the variable's. `where`: "", or
+ * what holds it instead of memory. */
+static hx_error *add_frame_root(struct builder *builder, struct hx_root root,
+                                const struct hx_frame_part *part, const char *where)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text function = {0};
+    hx_function_name_bare(&function, part->function, strlen(part->function));
+    HX_NEED(!function.failed);
+    if (!part->local)
+        return add_mapped_root(builder->snapshot, root, part->module, "%s +0x%" PRIx64,
+                               hx_text_str(&function), root.address - part->sp);
+    if (*part->type)
+        HX_NEED(root.type_spelling = strdup(part->type));
+    return add_mapped_root(builder->snapshot, root, part->module, "%s: %s%s",
+                           hx_text_str(&function), part->local, where);
+}
+
 /* --- registers ------------------------------------------------------------------- */
 
-static hx_error *add_registers(struct hx_snapshot *snapshot, const struct hx_thread *thread)
+static hx_error *add_registers(struct builder *builder, const struct hx_thread *thread)
 {
+    struct hx_snapshot *snapshot = builder->snapshot;
     struct hx_root root = {.kind = HX_ROOT_REGISTER, .size = 8, .tid = thread->tid};
     for (size_t i = 0; thread->has_regs && i < thread->n_regs && i < HX_REGS_MAX; i++) {
         root.value = thread->regs[i];
         const char *name = hx_reg_name(i);
         /* The stack pointer says which part of the stack is in use; it holds nothing alive. */
-        if (root.value >= POINTER_LEAST && strcmp(name, "rsp") != 0)
+        if (root.value < POINTER_LEAST || strcmp(name, "rsp") == 0)
+            continue;
+        const struct hx_frame_part *part = hx_frame_parts_register(builder->frames, thread->tid, i);
+        if (part) {
+            char where[16];
+            snprintf(where, sizeof where, " in %s", name);
+            HX_TRY(add_frame_root(builder, root, part, where));
+        } else {
             HX_TRY(add_mapped_root(snapshot, root, "", "%s of thread %d", name, (int)thread->tid));
+        }
     }
     for (size_t i = 0; i < thread->n_vector && i < HX_VECTOR_MAX; i++) {
         char name[8];
@@ -333,17 +363,44 @@ static hx_error *add_all_thread_locals(struct builder *builder)
 }
 
 static hx_error *add_stack_root(struct builder *builder, const struct hx_stack_part *part,
-                                struct hx_range range)
+                                struct hx_range range, bool rest)
 {
     struct hx_root root = {.kind = part->kind,
                            .address = range.start,
                            .size = range.end - range.start,
+                           .rest = rest,
                            .tid = part->tid};
     if (part->kind == HX_ROOT_STACK)
         return add_mapped_root(builder->snapshot, root, "", "stack of thread %d", (int)part->tid);
     if (part->tid)
         return add_mapped_root(builder->snapshot, root, "", "tls of thread %d", (int)part->tid);
     return add_mapped_root(builder->snapshot, root, "", "tls of an exited thread");
+}
+
+static hx_error *add_stack_part(struct builder *builder, const struct hx_stack_part *part,
+                                struct hx_range range)
+{
+    bool cut = false;
+    while (part->kind == HX_ROOT_STACK && range.start < range.end) {
+        const struct hx_frame_part *frame = hx_frame_parts_find(builder->frames, range.start);
+        if (!frame || frame->start >= range.end)
+            break;
+        cut = true;
+        if (frame->start > range.start) {
+            const struct hx_range below = {range.start, frame->start};
+            HX_TRY(add_stack_root(builder, part, below, true));
+            range.start = frame->start;
+        }
+        const uint64_t end = frame->end < range.end ? frame->end : range.end;
+        const struct hx_root root = {.kind = HX_ROOT_FRAME,
+                                     .address = range.start,
+                                     .size = end - range.start,
+                                     .tid = part->tid};
+        if (has_aligned_word(range.start, end))
+            HX_TRY(add_frame_root(builder, root, frame, ""));
+        range.start = end;
+    }
+    return range.start < range.end ? add_stack_root(builder, part, range, cut) : NULL;
 }
 
 static hx_error *add_stack_roots(struct builder *builder)
@@ -366,7 +423,7 @@ static hx_error *add_stack_roots(struct builder *builder)
         uint64_t at = part->start;
         struct hx_range range;
         while (!err && hx_ranges_outside(&holes, &cursor, &at, part->end, &range))
-            err = add_stack_root(builder, part, range);
+            err = add_stack_part(builder, part, range);
     }
     hx_vec_free(&holes);
     return err;
@@ -431,15 +488,16 @@ static int compare_roots_by_address(const void *a, const void *b)
     return x->address < y->address ? -1 : x->address > y->address;
 }
 
-hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx_ranges *excluded)
+hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx_ranges *excluded,
+                     const hx_frame_parts *frames)
 {
     HX_CLEANUP(cleanup_builder)
-    struct builder builder = {.snapshot = snapshot, .modules = modules};
+    struct builder builder = {.snapshot = snapshot, .modules = modules, .frames = frames};
     HX_TRY(hx_stacks_find(snapshot, modules, &builder.stacks));
     HX_TRY(hx_thread_blocks_find(snapshot, modules, &builder.thread_blocks));
     HX_TRY(collect_data(&builder));
     for (size_t i = 0; i < snapshot->n_threads; i++)
-        HX_TRY(add_registers(snapshot, &snapshot->thread[i]));
+        HX_TRY(add_registers(&builder, &snapshot->thread[i]));
     size_t first = snapshot->roots.n; /* registers stay as they are, in front */
     HX_TRY(add_all_thread_locals(&builder));
     HX_TRY(collect_covered(&builder, excluded));

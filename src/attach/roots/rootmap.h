@@ -8,12 +8,15 @@
 #ifndef HX_ATTACH_ROOTS_ROOTMAP_H
 #define HX_ATTACH_ROOTS_ROOTMAP_H
 
+#include "attach/roots/frame_parts.h"
 #include "base/progress.h"
 #include "model/snapshot.h"
 #include "sym/module.h"
 
-/* Fills snapshot.roots. `excluded`: the allocator's own ranges outside segments. */
-hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx_ranges *excluded);
+/* Fills snapshot.roots. `excluded`: the allocator's own ranges outside segments; `frames` can be
+ * empty. */
+hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx_ranges *excluded,
+                     const hx_frame_parts *frames);
 
 /* Calls the roots that hx_scan() has left what their programs call them: until then the name of one
  * with a symbol is that symbol. HX_E_CANCEL. */

@@ -101,7 +101,7 @@ static void probes_unwind(void *context, const struct hx_ev_raw_stack *raw, uint
     p->maps_changed = true;
     if (!hx_space_find(p->space, raw->pc))
         hx_error_free(hx_space_refresh(p->space));
-    *cut = !hx_space_unwind(p->space, from, read_raw, &memory, frame, max, n, exact);
+    *cut = !hx_space_unwind(p->space, from, read_raw, &memory, frame, NULL, max, n, exact);
 }
 
 static void probes_event(void *context, enum hx_event_kind kind, uint64_t when, uint64_t word)

@@ -378,7 +378,8 @@ static enum hx_step step_out(hx_space *space, struct hx_cfi_frame *frame,
 
 bool hx_space_unwind(hx_space *space, struct hx_cfi_frame from,
                      bool (*read)(void *context, uint64_t addr, uint64_t *ret), void *context,
-                     uint64_t *frame, size_t max, size_t *n, uint64_t *exact)
+                     uint64_t *frame, struct hx_cfi_frame *state, size_t max, size_t *n,
+                     uint64_t *exact)
 {
     while (*n < max) {
         enum hx_step step = step_out(space, &from, read, context);
@@ -388,6 +389,8 @@ bool hx_space_unwind(hx_space *space, struct hx_cfi_frame from,
             return false;
         if (from.exact && *n < 64)
             *exact |= (uint64_t)1 << *n;
+        if (state)
+            state[*n] = from;
         frame[(*n)++] = from.pc;
     }
     return false;

@@ -39,10 +39,12 @@ size_t hx_space_parts(const hx_space *space, const struct hx_space_part **ret);
 
 /* Unwinds on from a frame with the tables of the files, or by frame pointers where code has none.
  * Appends return addresses to frame[*n ...max), and a bit to *exact for what a signal interrupted.
+ * `state`, where it is not NULL, has as many places: the registers of each frame that is appended.
  * True: the outermost frame was reached. */
 bool hx_space_unwind(hx_space *space, struct hx_cfi_frame from,
                      bool (*read)(void *context, uint64_t addr, uint64_t *ret), void *context,
-                     uint64_t *frame, size_t max, size_t *n, uint64_t *exact);
+                     uint64_t *frame, struct hx_cfi_frame *state, size_t max, size_t *n,
+                     uint64_t *exact);
 
 /* Fills in what code is called (naming.c): files, lines, initialiser and recorder of the places of
  * a recording that the reader froze, and the types of its sizes. Regions have their lines already,

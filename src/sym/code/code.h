@@ -104,8 +104,32 @@ hx_error *hx_code_type_table(hx_code *code, uint32_t file, uint64_t deadline_ns,
  * that is meant (of a return address: less one). */
 size_t hx_code_lines(hx_code *code, uint32_t file, uint64_t vaddr, const struct hx_code_line **ret);
 
-/* The same without debug information: the function that has code there, by its symbol and the
- * unwind tables. */
+/* A variable of a function, or of one that was inlined into it, that lies on the stack or in a
+ * register. Strings are the set's. */
+enum hx_code_base {
+    HX_CODE_AT_CFA,
+    HX_CODE_AT_FP,
+    HX_CODE_AT_SP,
+    HX_CODE_IN_REGISTER,
+    HX_CODE_BASES
+};
+struct hx_code_local {
+    const char *function, *name;
+    const char *type; /* as hx_type_table_find() wants it; "": it cannot be spelled */
+    enum hx_code_base base;
+    uint32_t depth; /* its function, as in hx_code_lines() */
+    int64_t offset; /* from the base, in the function's frame; the number that DWARF has for it */
+    uint64_t size;
+};
+#define HX_CODE_LOCALS_MAX 1024
+
+/* Those at an address (as in hx_code_lines()), the innermost function's first. *ret_function: the
+ * function with code of its own; NULL: no debug information tells. */
+size_t hx_code_frame(hx_code *code, uint32_t file, uint64_t vaddr, const char **ret_function,
+                     const struct hx_code_local **ret);
+
+/* hx_code_lines() without debug information: the function that has code there, by its symbol and
+ * the unwind tables. */
 void hx_code_symbol_line(hx_code *code, uint32_t file, uint64_t vaddr, struct hx_code_line *ret);
 
 /* The address (p_vaddr) and size of a function that the file defines (.symtab, else .dynsym, also

@@ -60,6 +60,7 @@ struct hx_code_dwarf {
     uint64_t begun_ns;
     HX_VEC(struct unit) units;
     HX_VEC(struct range) ranges;
+    struct hx_code_store kept; /* strings that are made */
 };
 
 /* --- units ------------------------------------------------------------------- */
@@ -82,12 +83,12 @@ static uint64_t processor_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static void begin_dwarf(struct hx_code_dwarf *dwarf)
+void hx_code_dwarf_begin(struct hx_code_dwarf *dwarf)
 {
     dwarf->begun_ns = processor_ns();
 }
 
-static void end_dwarf(struct hx_code_dwarf *dwarf)
+void hx_code_dwarf_end(struct hx_code_dwarf *dwarf)
 {
     dwarf->spent_ns += processor_ns() - dwarf->begun_ns;
 }
@@ -267,7 +268,7 @@ uint64_t hx_code_dwarf_each_unit(struct hx_code_dwarf *dwarf,
     Dwarf_CU *cu = NULL;
     Dwarf_Die die;
     uint8_t type;
-    begin_dwarf(dwarf);
+    hx_code_dwarf_begin(dwarf);
     for (size_t k = 0, n = 0; each && n < HX_READ_UNITS && spend_die(dwarf); n++) {
         if (dwarf_get_units(dwarf->tables.dwarf, cu, &cu, NULL, &type, &die, NULL) != 0)
             break;
@@ -280,7 +281,7 @@ uint64_t hx_code_dwarf_each_unit(struct hx_code_dwarf *dwarf,
         if (!each(context, &die))
             break;
     }
-    end_dwarf(dwarf);
+    hx_code_dwarf_end(dwarf);
     return dwarf->tables.bytes;
 }
 
@@ -302,9 +303,9 @@ struct hx_code_dwarf *hx_code_dwarf_create(const struct hx_module_file *file,
     if (hx_code_tables_open(fds[2], reading, file->path, &dwarf->alt) ||
         hx_code_tables_none(&dwarf->alt))
         dwarf_setalt(dwarf->tables.dwarf, dwarf->alt.dwarf);
-    begin_dwarf(dwarf);
+    hx_code_dwarf_begin(dwarf);
     find_units(dwarf);
-    end_dwarf(dwarf);
+    hx_code_dwarf_end(dwarf);
     return dwarf;
 }
 
@@ -320,6 +321,7 @@ void hx_code_dwarf_destroy(struct hx_code_dwarf *dwarf)
     }
     hx_vec_free(&dwarf->units);
     hx_vec_free(&dwarf->ranges);
+    hx_code_store_free(&dwarf->kept);
     hx_code_tables_close(&dwarf->tables);
     hx_code_tables_close(&dwarf->alt);
     free(dwarf);
@@ -675,26 +677,79 @@ static size_t put_scopes(struct hx_code_dwarf *dwarf, struct unit *unit, uint32_
     return n;
 }
 
+/* The unit that has code at vaddr, and the innermost node there; NULL: none. */
+static struct unit *find_unit(struct hx_code_dwarf *dwarf, uint64_t vaddr, uint32_t *ret)
+{
+    const struct range *in_unit = find_range(dwarf->ranges.v, dwarf->ranges.n, vaddr);
+    *ret = NODE_NONE;
+    if (!in_unit)
+        return NULL;
+    struct unit *unit = &dwarf->units.v[in_unit->node];
+    if (!unit->walked)
+        walk_unit(dwarf, unit);
+    const struct range *function = find_range(unit->functions.v, unit->functions.n, vaddr);
+    if (function)
+        *ret = find_innermost(unit, function->node, vaddr);
+    return unit;
+}
+
 size_t hx_code_dwarf_scopes(struct hx_code_dwarf *dwarf, uint64_t vaddr,
                             struct hx_code_scope *scopes, size_t max)
 {
-    const struct range *in_unit = find_range(dwarf->ranges.v, dwarf->ranges.n, vaddr);
-    if (!in_unit)
+    uint32_t node;
+    hx_code_dwarf_begin(dwarf);
+    struct unit *unit = find_unit(dwarf, vaddr, &node);
+    if (!unit) {
+        hx_code_dwarf_end(dwarf);
         return 0;
-    struct unit *unit = &dwarf->units.v[in_unit->node];
-    begin_dwarf(dwarf);
-    if (!unit->walked)
-        walk_unit(dwarf, unit);
+    }
     struct hx_code_scope here = {.dir = string_of(&unit->skeleton, DW_AT_comp_dir),
                                  .entry = UINT64_MAX};
     find_line(dwarf, unit, vaddr, &here.source, &here.line);
-    const struct range *function = find_range(unit->functions.v, unit->functions.n, vaddr);
-    size_t n = function ? put_scopes(dwarf, unit, find_innermost(unit, function->node, vaddr),
-                                     scopes, max, &here)
-                        : 0;
-    end_dwarf(dwarf);
+    size_t n = node == NODE_NONE ? 0 : put_scopes(dwarf, unit, node, scopes, max, &here);
+    hx_code_dwarf_end(dwarf);
     if (n)
         return n;
     scopes[0] = here;
     return 1;
+}
+
+size_t hx_code_dwarf_functions(struct hx_code_dwarf *dwarf, uint64_t vaddr, Dwarf_Die *ret,
+                               size_t max)
+{
+    uint32_t node;
+    size_t n = 0;
+    hx_code_dwarf_begin(dwarf);
+    struct unit *unit = find_unit(dwarf, vaddr, &node);
+    for (; unit && node != NODE_NONE; node = unit->nodes.v[node].parent)
+        if (!dwarf_offdie(dwarf_cu_getdwarf(unit->die.cu), unit->nodes.v[node].die,
+                          &ret[n < max ? n++ : max - 1]))
+            break;
+    hx_code_dwarf_end(dwarf);
+    return node == NODE_NONE ? n : 0;
+}
+
+void hx_code_dwarf_put_spaces(struct hx_code_dwarf *dwarf, uint64_t vaddr, Dwarf_Die *die,
+                              struct hx_text *to)
+{
+    Dwarf_Die space[HX_CODE_WITHIN_MAX];
+    size_t n = 0;
+    const struct range *in_unit = find_range(dwarf->ranges.v, dwarf->ranges.n, vaddr);
+    const struct unit *unit = in_unit ? &dwarf->units.v[in_unit->node] : NULL;
+    if (!unit || die->cu != unit->die.cu)
+        return;
+    uint32_t at = find_space(unit, dwarf_dieoffset(die));
+    for (; at != NODE_NONE && n < HX_CODE_WITHIN_MAX; at = unit->spaces.v[at].parent)
+        if (dwarf_offdie(dwarf_cu_getdwarf(unit->die.cu), unit->spaces.v[at].die, &space[n]))
+            n++;
+    while (n-- > 0) {
+        const char *name = inherited_string(&space[n], DW_AT_name);
+        hx_text_puts(to, name ? name : "(anonymous namespace)");
+        hx_text_puts(to, "::");
+    }
+}
+
+const char *hx_code_dwarf_keep(struct hx_code_dwarf *dwarf, const char *s)
+{
+    return hx_code_store_string(&dwarf->kept, s, strlen(s));
 }

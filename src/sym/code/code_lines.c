@@ -307,7 +307,8 @@ static size_t find_lines(hx_code *code, uint32_t file, uint64_t vaddr,
         if (!kept)
             return 1;
         memcpy(kept, lines, n * sizeof *kept);
-        *answer = (struct hx_code_answer){vaddr, file, (uint32_t)n, kept};
+        *answer =
+            (struct hx_code_answer){.vaddr = vaddr, .file = file, .n = (uint32_t)n, .lines = kept};
         code->n_answers++;
     }
     *ret = answer->lines;
@@ -322,6 +323,55 @@ size_t hx_code_lines(hx_code *code, uint32_t file, uint64_t vaddr, const struct 
         return 1;
     pthread_mutex_lock(&code->names);
     size_t n = find_lines(code, file, vaddr, ret);
+    pthread_mutex_unlock(&code->names);
+    return n;
+}
+
+/* --- what lies on the stack ---------------------------------------------------- */
+
+static void find_locals(hx_code *code, struct hx_code_file *file, struct hx_code_answer *answer)
+{
+    HX_FREE struct hx_code_local *local = malloc(HX_CODE_LOCALS_MAX * sizeof *local);
+    answer->locals_tried = true;
+    size_t n = file->dwarf && local ? hx_code_reader_locals(file->dwarf, meant(file, answer->vaddr),
+                                                            local, HX_CODE_LOCALS_MAX)
+                                    : 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t at = local[i].depth < answer->n ? local[i].depth : answer->n - 1;
+        local[i].function = answer->lines[at].function;
+        local[i].name = keep_line_text(code, local[i].name);
+        local[i].type = keep_line_text(code, local[i].type);
+        if (!local[i].name || !local[i].type)
+            return;
+    }
+    struct hx_code_local *kept = n ? hx_code_store_take(&code->store, n * sizeof *kept) : NULL;
+    if (!kept)
+        return;
+    memcpy(kept, local, n * sizeof *kept);
+    answer->locals = kept;
+    answer->n_locals = (uint32_t)n;
+}
+
+size_t hx_code_frame(hx_code *code, uint32_t file, uint64_t vaddr, const char **ret_function,
+                     const struct hx_code_local **ret)
+{
+    size_t n = 0;
+    const struct hx_code_line *line = NULL;
+    *ret_function = NULL;
+    *ret = NULL;
+    if (file >= hx_code_count(code))
+        return 0;
+    pthread_mutex_lock(&code->names);
+    size_t n_lines = find_lines(code, file, vaddr, &line);
+    struct hx_code_answer *answer = line ? find_slot(code, file, vaddr) : NULL;
+    struct hx_code_file *of = hx_code_file_at(code, file);
+    if (answer && answer->lines && of->dwarf && line[n_lines - 1].declared_line) {
+        if (!answer->locals_tried)
+            find_locals(code, of, answer);
+        *ret_function = line[n_lines - 1].function;
+        *ret = answer->locals;
+        n = answer->n_locals;
+    }
     pthread_mutex_unlock(&code->names);
     return n;
 }

@@ -118,6 +118,9 @@ struct hx_code_answer {
     uint64_t vaddr;
     uint32_t file, n;
     const struct hx_code_line *lines; /* NULL: a free slot */
+    const struct hx_code_local *locals;
+    uint32_t n_locals;
+    bool locals_tried;
 };
 
 #define HX_CODE_ROOTS 16 /* root folders of targets kept */
@@ -241,12 +244,36 @@ uint64_t hx_code_dwarf_each_unit(struct hx_code_dwarf *dwarf,
 /* The next entry beside this one, in steps that can be ended; false: there is none. */
 bool hx_code_dwarf_sibling(struct hx_code_dwarf *dwarf, Dwarf_Die *die, Dwarf_Die *ret);
 
+/* What is read between these two counts as its time. */
+void hx_code_dwarf_begin(struct hx_code_dwarf *dwarf);
+void hx_code_dwarf_end(struct hx_code_dwarf *dwarf);
+
+/* The entries of the functions at vaddr, innermost first; 0: none, or not all can be had. */
+size_t hx_code_dwarf_functions(struct hx_code_dwarf *dwarf, uint64_t vaddr, Dwarf_Die *ret,
+                               size_t max);
+
+/* Appends what an entry of the unit that has code at vaddr lies in: "ns::outer::". */
+void hx_code_dwarf_put_spaces(struct hx_code_dwarf *dwarf, uint64_t vaddr, Dwarf_Die *die,
+                              struct hx_text *to);
+
+/* A copy that lives as long as it; NULL: no memory. */
+const char *hx_code_dwarf_keep(struct hx_code_dwarf *dwarf, const char *s);
+
+/* --- code_locals.c ------------------------------------------------------------ */
+
+/* As hx_code_frame(); `function` is not filled in, but `depth`. At most max. */
+size_t hx_code_dwarf_locals(struct hx_code_dwarf *dwarf, uint64_t vaddr,
+                            struct hx_code_local *local, size_t max);
+
 /* --- code_types.c ------------------------------------------------------------ */
 
 /* As hx_code_types(). */
 bool hx_code_dwarf_types(struct hx_code_dwarf *dwarf, uint64_t deadline_ns,
                          bool (*each)(void *context, const char *name, uint64_t bytes),
                          void *context);
+
+/* How many elements an array has, all dimensions together. */
+bool hx_code_dwarf_elements(struct hx_code_dwarf *dwarf, Dwarf_Die *array, uint64_t *ret);
 
 /* --- code_reader.c ----------------------------------------------------------- */
 
@@ -260,6 +287,8 @@ struct hx_code_reader *hx_code_reader_create(const struct hx_module_file *file,
 void hx_code_reader_destroy(struct hx_code_reader *reader);
 size_t hx_code_reader_scopes(struct hx_code_reader *reader, uint64_t vaddr,
                              struct hx_code_scope *scopes, size_t max);
+size_t hx_code_reader_locals(struct hx_code_reader *reader, uint64_t vaddr,
+                             struct hx_code_local *local, size_t max);
 bool hx_code_reader_types(struct hx_code_reader *reader, uint64_t deadline_ns,
                           bool (*each)(void *context, const char *name, uint64_t bytes),
                           void *context);

@@ -5,6 +5,7 @@
  */
 #include "sym/code/code_private.h"
 
+#include "base/cleanup.h"
 #include "base/index.h"
 #include "sym/reader/reader.h"
 #include "sym/types/types_read.h"
@@ -16,7 +17,7 @@
 #define TYPES_MAX 1000000 /* of one file */
 #define PATH_ROOM 8192
 
-enum op { OP_OPEN, OP_SCOPES, OP_TYPES, OP_TYPE_TABLE };
+enum op { OP_OPEN, OP_SCOPES, OP_LOCALS, OP_TYPES, OP_TYPE_TABLE };
 
 /* --- heapx's end --------------------------------------------------------------- */
 
@@ -153,6 +154,25 @@ size_t hx_code_reader_scopes(struct hx_code_reader *reader, uint64_t vaddr,
     return answer.bad ? 0 : n;
 }
 
+size_t hx_code_reader_locals(struct hx_code_reader *reader, uint64_t vaddr,
+                             struct hx_code_local *local, size_t max)
+{
+    struct hx_flat answer;
+    if (!ask(reader, &(struct hx_reader_call){.op = OP_LOCALS, .number = vaddr}, &answer))
+        return 0;
+    size_t n = hx_flat_take_below(&answer, max);
+    for (size_t i = 0; i < n; i++) {
+        local[i] = (struct hx_code_local){.name = hx_flat_take_string(&answer),
+                                          .type = hx_flat_take_string(&answer)};
+        local[i].depth = (uint32_t)hx_flat_take_below(&answer, HX_CODE_LINES_MAX - 1);
+        local[i].base = (enum hx_code_base)hx_flat_take_below(&answer, HX_CODE_BASES - 1);
+        local[i].offset = (int64_t)hx_flat_take(&answer);
+        local[i].size = hx_flat_take(&answer);
+        answer.bad |= !local[i].name || !local[i].type;
+    }
+    return answer.bad ? 0 : n;
+}
+
 bool hx_code_reader_types(struct hx_code_reader *reader, uint64_t deadline_ns,
                           bool (*each)(void *context, const char *name, uint64_t bytes),
                           void *context)
@@ -221,6 +241,22 @@ static void answer_scopes(const struct service *service, const struct hx_reader_
         put_scope(work->ret, &scopes[i]);
 }
 
+static void answer_locals(const struct service *service, const struct hx_reader_work *work)
+{
+    HX_FREE struct hx_code_local *local = malloc(HX_CODE_LOCALS_MAX * sizeof *local);
+    size_t n =
+        local ? hx_code_dwarf_locals(service->dwarf, work->number, local, HX_CODE_LOCALS_MAX) : 0;
+    hx_flat_put(work->ret, n);
+    for (size_t i = 0; i < n; i++) {
+        hx_flat_put_string(work->ret, local[i].name);
+        hx_flat_put_string(work->ret, local[i].type ? local[i].type : "");
+        hx_flat_put(work->ret, local[i].depth);
+        hx_flat_put(work->ret, local[i].base);
+        hx_flat_put(work->ret, (uint64_t)local[i].offset);
+        hx_flat_put(work->ret, local[i].size);
+    }
+}
+
 struct type_keeper {
     struct hx_code_store names;
     struct hx_index index;
@@ -280,6 +316,8 @@ static void answer_code(void *context, const struct hx_reader_work *work)
         answer_open(service, work);
     else if (service->dwarf && work->op == OP_SCOPES)
         answer_scopes(service, work);
+    else if (service->dwarf && work->op == OP_LOCALS)
+        answer_locals(service, work);
     else if (service->dwarf && work->op == OP_TYPES)
         answer_types(service, work);
     else if (service->dwarf && work->op == OP_TYPE_TABLE)

@@ -55,8 +55,7 @@ static bool strip_qualifiers(Dwarf_Die *die, Dwarf_Die *ret)
     return false;
 }
 
-/* How many elements an array has, all dimensions together. */
-static bool count_elements(struct types *types, Dwarf_Die *array, uint64_t *ret)
+bool hx_code_dwarf_elements(struct hx_code_dwarf *dwarf, Dwarf_Die *array, uint64_t *ret)
 {
     Dwarf_Die die;
     *ret = 1;
@@ -71,7 +70,7 @@ static bool count_elements(struct types *types, Dwarf_Die *array, uint64_t *ret)
             if (__builtin_mul_overflow(*ret, n, ret))
                 return false;
         }
-        if (!hx_code_dwarf_sibling(types->dwarf, &die, &die))
+        if (!hx_code_dwarf_sibling(dwarf, &die, &die))
             return true;
     }
     return false;
@@ -92,7 +91,7 @@ static bool type_size(struct types *types, Dwarf_Die *die, int tag, uint64_t *re
         return false;
     if (die_type_number(&type, DW_AT_byte_size, ret))
         return true;
-    if (!strip_qualifiers(&type, &element) || !count_elements(types, &type, &n))
+    if (!strip_qualifiers(&type, &element) || !hx_code_dwarf_elements(types->dwarf, &type, &n))
         return false;
     if (dwarf_tag(&element) == DW_TAG_pointer_type)
         size = 8;

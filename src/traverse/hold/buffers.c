@@ -324,8 +324,7 @@ static void judge_roots(const struct look *look)
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         const struct hx_root *root = &snapshot->roots.v[edge->root];
-        if (root->kind == HX_ROOT_REGISTER || root->kind == HX_ROOT_STACK ||
-            edge->kind != HX_EDGE_START)
+        if (hx_root_is_scratch(root) || edge->kind != HX_EDGE_START)
             continue;
         uint64_t at = edge->address - root->address;
         size_t before = at < 2 * HX_WORD ? at / HX_WORD : 2, n = (root->size - at) / HX_WORD;

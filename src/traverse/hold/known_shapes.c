@@ -655,7 +655,7 @@ static void judge_roots(const struct look *look)
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         const struct hx_root *root = &snapshot->roots.v[edge->root];
-        if (root->kind == HX_ROOT_REGISTER || root->kind == HX_ROOT_STACK)
+        if (hx_root_is_scratch(root))
             continue;
         uint64_t left = (root->address + root->size - edge->address) / HX_WORD;
         uint64_t before = (edge->address - root->address) / HX_WORD;

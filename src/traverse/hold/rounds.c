@@ -61,12 +61,11 @@ void hx_edge_rounds_init(const struct hx_hold_options *options, enum hx_interior
 unsigned hx_root_edge_round(const struct hx_snapshot *snapshot, const struct hx_root_edge *edge,
                             const struct hx_edge_rounds *rounds)
 {
-    enum hx_root_kind kind = snapshot->roots.v[edge->root].kind;
+    const struct hx_root *root = &snapshot->roots.v[edge->root];
     unsigned round = rounds->of[edge->evidence];
-    bool thread = kind == HX_ROOT_STACK || kind == HX_ROOT_FRAME || kind == HX_ROOT_REGISTER;
-    if (kind == HX_ROOT_NAMED || (rounds->named && hx_bit(rounds->named, edge->root)))
+    if (root->kind == HX_ROOT_NAMED || (rounds->named && hx_bit(rounds->named, edge->root)))
         return round ? 1 : 0;
-    return thread && round == 1 ? 2 : round;
+    return hx_root_is_scratch(root) && round == 1 ? 2 : round;
 }
 
 static hx_error *mark_named(const struct hx_snapshot *snapshot, uint64_t **ret)

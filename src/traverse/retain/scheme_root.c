@@ -4,9 +4,7 @@
 /* Is it a part of a thread that no program has a name for? */
 static bool is_part_of_thread(const struct hx_root *root)
 {
-    return root->tid &&
-           (root->kind == HX_ROOT_STACK || root->kind == HX_ROOT_FRAME ||
-            root->kind == HX_ROOT_REGISTER || (root->kind == HX_ROOT_TLS && !root->symbol));
+    return root->tid && (hx_root_is_scratch(root) || (root->kind == HX_ROOT_TLS && !root->symbol));
 }
 
 void hx_scheme_put_thread(const struct hx_root *root, bool together, struct hx_text *label)
@@ -29,6 +27,10 @@ void hx_scheme_root_by_name(const struct hx_root *root, enum hx_threads_as threa
         return;
     }
     ret->label = root->name ? root->name : "";
+    if (root->kind == HX_ROOT_FRAME) { /* frames of one function are one */
+        hx_text_putn(label, root->name, hx_root_function_length(root));
+        return;
+    }
     ret->symbol = root->symbol;
     ret->module = root->module && *root->module ? root->module : NULL;
 }

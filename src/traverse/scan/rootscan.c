@@ -188,7 +188,7 @@ static bool keep_root(struct finisher *finisher, struct hx_root *root, size_t fr
     for (size_t i = from; i < to; i++)
         edge[i].root = (uint32_t)finisher->n;
     finisher->root[finisher->n++] = *root;
-    root->name = root->symbol = root->module = root->thread = NULL;
+    *root = (struct hx_root){0};
     return true;
 }
 
@@ -261,7 +261,7 @@ hx_error *hx_root_scan_finish(struct hx_snapshot *snapshot)
             to++;
         if (root->cluster)
             fine = split_cluster(&finisher, root, from, to);
-        else if (to > from || root->kind == HX_ROOT_STACK)
+        else if (to > from || (root->kind == HX_ROOT_STACK && !root->rest))
             fine = keep_root(&finisher, root, from, to);
         from = to;
     }

@@ -310,14 +310,19 @@ const struct hx_typed_place *hx_typing_place(const struct hx_typing_source *sour
     return place->address && place->address <= edge->address ? place : NULL;
 }
 
-static hx_error *spread_roots(struct spread *spread, const struct hx_progress *progress)
+/* `scratch`: those of variables on stacks and in registers. They may hold what was there before
+ * they were set, so they speak only of objects that nobody else speaks of. */
+static hx_error *spread_roots(struct spread *spread, bool scratch,
+                              const struct hx_progress *progress)
 {
     const struct hx_snapshot *snapshot = spread->snapshot;
     const struct hx_typing_source *source = &spread->typing->source;
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        const struct hx_root *root = &snapshot->roots.v[edge->root];
         const struct hx_word_map *map;
-        if (edge->kind != HX_EDGE_START || snapshot->roots.v[edge->root].kind == HX_ROOT_NAMED)
+        if (edge->kind != HX_EDGE_START || root->kind == HX_ROOT_NAMED ||
+            hx_root_is_scratch(root) != scratch || (scratch && spread->graph->typed[edge->target]))
             continue;
         const struct hx_typed_place *place = hx_typing_place(source, snapshot, edge);
         if (!place)
@@ -720,7 +725,8 @@ static hx_error *type_objects(struct spread *spread, const struct hx_progress *p
     HX_NEED(spread->stack = malloc(STACK * sizeof *spread->stack));
     HX_TRY(spread_vtables(spread));
     HX_TRY(spread_all(spread, progress));
-    HX_TRY(spread_roots(spread, progress));
+    HX_TRY(spread_roots(spread, false, progress));
+    HX_TRY(spread_roots(spread, true, progress));
     if (spread->changed)
         HX_TRY(take_back(spread, progress));
     settle_confidence(spread);
