@@ -270,6 +270,11 @@ static unsigned name(hx_code *code, uint32_t file, const struct hx_elf_layout *l
             sum += line[k].source ? strlen(line[k].source) : 0;
             kind = line[k].line ? NAMED : kind;
         }
+        const struct hx_code_local *local;
+        const char *function;
+        size_t locals = hx_code_frame(code, file, vaddr[i], &function, &local);
+        for (size_t k = 0; k < locals; k++)
+            sum += strlen(local[k].name) + strlen(local[k].type);
         (void)hx_code_once(code, file, vaddr[i], &size);
         (void)hx_code_is_start(code, file, vaddr[i]);
     }

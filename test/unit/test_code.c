@@ -1065,5 +1065,5 @@ int main(void)
         cmocka_unit_test(test_damaged),       cmocka_unit_test(test_many),
         cmocka_unit_test(test_addr2line),     cmocka_unit_test(test_threads),
     };
-    return cmocka_run_group_tests(tests, enter, leave);
+    return unit_run_some_with(tests, enter, leave);
 }

@@ -118,5 +118,5 @@ int main(void)
         cmocka_unit_test(ages),
         cmocka_unit_test(refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run_some(tests);
 }

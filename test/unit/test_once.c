@@ -409,5 +409,5 @@ int main(void)
         cmocka_unit_test(test_site),         cmocka_unit_test(test_pthread_once),
         cmocka_unit_test(test_instructions), cmocka_unit_test(test_damaged),
     };
-    return cmocka_run_group_tests(tests, enter, leave);
+    return unit_run_some_with(tests, enter, leave);
 }

@@ -257,5 +257,5 @@ int main(void)
         cmocka_unit_test(large),         cmocka_unit_test(lists_have_heads),
         cmocka_unit_test(rule_words),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run_some(tests);
 }

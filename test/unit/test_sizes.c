@@ -77,5 +77,5 @@ int main(void)
         cmocka_unit_test(test_glibc),
         cmocka_unit_test(test_table),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run_some(tests);
 }

@@ -249,5 +249,5 @@ int main(void)
         cmocka_unit_test(large),
         cmocka_unit_test(nulls_last),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return unit_run_some(tests);
 }

@@ -77,19 +77,22 @@ static inline size_t unit_rounds(size_t full)
 }
 
 /* Runs a group of tests that is long under Valgrind: there one of three, others each time. */
-#define unit_run_some(tests) unit_run_some_of(#tests, tests, sizeof(tests) / sizeof *(tests))
+#define unit_run_some(tests) unit_run_some_with(tests, NULL, NULL)
+#define unit_run_some_with(tests, enter, leave)                                                    \
+    unit_run_some_of(#tests, tests, sizeof(tests) / sizeof *(tests), enter, leave)
 
-static inline int unit_run_some_of(const char *name, const struct CMUnitTest *tests, size_t n)
+static inline int unit_run_some_of(const char *name, const struct CMUnitTest *tests, size_t n,
+                                   CMFixtureFunction enter, CMFixtureFunction leave)
 {
     struct CMUnitTest chosen[64];
     assert_true(n <= sizeof chosen / sizeof *chosen);
     if (!getenv("HX_VALGRIND") || unit_is_set("HX_NIGHTLY"))
-        return _cmocka_run_group_tests(name, tests, n, NULL, NULL);
+        return _cmocka_run_group_tests(name, tests, n, enter, leave);
     struct unit_random random = unit_random_begin(name);
     size_t count = 0;
     for (size_t i = unit_below(&random, n < 3 ? n : 3); i < n; i += 3)
         chosen[count++] = tests[i];
-    return _cmocka_run_group_tests(name, chosen, count, NULL, NULL);
+    return _cmocka_run_group_tests(name, chosen, count, enter, leave);
 }
 
 #endif
