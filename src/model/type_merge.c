@@ -130,11 +130,20 @@ void hx_type_index_deinit(struct hx_type_index *index)
 
 static uint32_t find_name(const struct hx_type_index *index, const char *name)
 {
-    uint32_t at = 0, number;
-    while (hx_index_next(&index->by_name, hx_hash_bytes(name, strlen(name)), &at, &number))
-        if (strcmp(hx_type_table_name(index->table, number), name) == 0)
-            return number;
-    return 0;
+    uint32_t at = 0, number, found = 0;
+    bool several = false;
+    while (hx_index_next(&index->by_name, hx_hash_bytes(name, strlen(name)), &at, &number)) {
+        const bool declared = index->table->type[number].flags & HX_TYPE_DECLARED;
+        if (strcmp(hx_type_table_name(index->table, number), name) != 0)
+            continue;
+        if (!found || index->table->type[found].flags & HX_TYPE_DECLARED) {
+            found = number;
+            several = false;
+        } else {
+            several |= !declared;
+        }
+    }
+    return several ? 0 : found;
 }
 
 static uint32_t find_made_of(const struct hx_type_index *index, enum hx_type_kind kind,

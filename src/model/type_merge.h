@@ -19,7 +19,8 @@ hx_error *hx_type_tables_merge(const struct hx_type_table *const *table, size_t 
 void hx_merged_types_deinit(struct hx_merged_types *types); /* a zeroed one is legal */
 
 /* Finds types by how they are spelled: a full name, before it '*' for each pointer and [N] for each
- * array: "*ns::Node", "[16]*bucket". Borrows the table. */
+ * array: "*ns::Node", "[16]*bucket". A name that several types have, as those of several files in C
+ * may, finds none. Borrows the table. */
 struct hx_type_index {
     const struct hx_type_table *table;
     struct hx_index by_name, by_target;

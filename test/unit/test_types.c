@@ -157,6 +157,28 @@ static void each_once(void **state)
     free(made.block);
 }
 
+static void several_of_one_name(void **state)
+{
+    (void)state;
+    struct made made = {0};
+    uint32_t number[6];
+    struct hx_type_build *b = &made.build;
+    assert_null(hx_type_build_init(b));
+    uint32_t four = add_scalar(b, "twin", HX_TYPE_INT, 4);
+    uint32_t eight = add_scalar(b, "twin", HX_TYPE_INT, 8);
+    uint32_t single = add_scalar(b, "single", HX_TYPE_INT, 8);
+    add_pointer(b, eight);
+    finish(&made, number);
+    struct hx_type_index index;
+    assert_null(hx_type_index_init(&index, &made.table));
+    assert_int_not_equal(number[four], number[eight]);
+    assert_int_equal(hx_type_table_find(&index, "single"), number[single]);
+    assert_int_equal(hx_type_table_find(&index, "twin"), 0);
+    assert_int_equal(hx_type_table_find(&index, "*twin"), 0);
+    hx_type_index_deinit(&index);
+    free(made.block);
+}
+
 static void words_and_paths(void **state)
 {
     (void)state;
@@ -335,9 +357,13 @@ static void hints(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_once),     cmocka_unit_test(words_and_paths),
-        cmocka_unit_test(several_files), cmocka_unit_test(lies),
-        cmocka_unit_test(lies_beside),   cmocka_unit_test(hints),
+        cmocka_unit_test(each_once),
+        cmocka_unit_test(several_of_one_name),
+        cmocka_unit_test(words_and_paths),
+        cmocka_unit_test(several_files),
+        cmocka_unit_test(lies),
+        cmocka_unit_test(lies_beside),
+        cmocka_unit_test(hints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

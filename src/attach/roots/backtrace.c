@@ -149,7 +149,8 @@ static void leave_frame(const struct tracing *tracing, struct hx_frame_place *pl
 
 /* A frame ends where that of its caller begins; of the outermost one nobody knows. */
 static hx_error *cut_thread(const struct tracing *tracing, const struct hx_recording *recording,
-                            size_t thread, uint32_t number, hx_frame_parts *ret)
+                            size_t thread, uint32_t number, uint64_t deadline_ns,
+                            hx_frame_parts *ret)
 {
     const struct hx_rec_stack *stack = &recording->stacks.v[number];
     const struct hx_cfi_frame *frame = tracing->frames.v + tracing->first.v[thread];
@@ -157,7 +158,7 @@ static hx_error *cut_thread(const struct tracing *tracing, const struct hx_recor
     struct hx_frame_place place = {.tid = tracing->snapshot->thread[thread].tid, .innermost = true};
     for (unsigned i = 0; i < HX_CFI_KEPT && tracing->snapshot->thread[thread].has_regs; i++)
         place.kept[i].state = HX_KEPT_HELD;
-    for (uint64_t i = 0; i + 1 < n && i < stack->n; i++) {
+    for (uint64_t i = 0; i + 1 < n && i < stack->n && hx_now_ns() < deadline_ns; i++) {
         const struct hx_rec_place *at =
             &recording->places.v[recording->stack_places.v[stack->first + i]];
         place.file = at->kind == HX_REC_CODE ? at->file : HX_NO_FILE;
@@ -181,7 +182,7 @@ static hx_error *cut_frames(const struct tracing *tracing, struct hx_snapshot *s
     hx_reading_listen(hx_code_reading(tracing->code), progress);
     for (; i < n && !err && !ret->full && hx_now_ns() < deadline_ns; i++) {
         if (snapshot->thread_stack.v[i] != HX_NO_STACK)
-            err = cut_thread(tracing, recording, i, snapshot->thread_stack.v[i], ret);
+            err = cut_thread(tracing, recording, i, snapshot->thread_stack.v[i], deadline_ns, ret);
         if (!err && hx_progress_cancelled(progress))
             err = hx_error_cancelled("variables of functions");
     }

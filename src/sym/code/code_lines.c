@@ -336,6 +336,11 @@ static void find_locals(hx_code *code, struct hx_code_file *file, struct hx_code
     size_t n = file->dwarf && local ? hx_code_reader_locals(file->dwarf, meant(file, answer->vaddr),
                                                             local, HX_CODE_LOCALS_MAX)
                                     : 0;
+    if (hx_reading_ended(&code->reading)) {
+        answer->locals_tried = false;
+        forget_dwarf(code, file);
+        return;
+    }
     for (size_t i = 0; i < n; i++) {
         const uint32_t at = local[i].depth < answer->n ? local[i].depth : answer->n - 1;
         local[i].function = answer->lines[at].function;
@@ -365,7 +370,8 @@ size_t hx_code_frame(hx_code *code, uint32_t file, uint64_t vaddr, const char **
     size_t n_lines = find_lines(code, file, vaddr, &line);
     struct hx_code_answer *answer = line ? find_slot(code, file, vaddr) : NULL;
     struct hx_code_file *of = hx_code_file_at(code, file);
-    if (answer && answer->lines && of->dwarf && line[n_lines - 1].declared_line) {
+    if (answer && answer->lines && load_dwarf(code, of) && of->dwarf &&
+        line[n_lines - 1].declared_line) {
         if (!answer->locals_tried)
             find_locals(code, of, answer);
         *ret_function = line[n_lines - 1].function;
