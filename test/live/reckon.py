@@ -37,6 +37,9 @@ class Store:
         self.total = row(path, f"select * from snapshots {self.where}")
         self.objects = {r["address"]: r for r in rows(path, f"select * from objects {self.where}")}
         self.roots = {r["root_id"]: r for r in rows(path, f"select * from roots {self.where}")}
+        # which thread a variable in a frame belongs to, no view tells
+        self.tid = {r["root_id"]: r["tid"] for r in
+                    rows(path, f"select root_id, tid from hx_root {self.where}")}
         self.edges = rows(path, f"select * from edges {self.where}")
         self.held = rows(path, f"select * from root_edges {self.where}")
         self.threads = {r["tid"]: r["name"] for r in self.view("threads")}
@@ -93,12 +96,13 @@ class Store:
     def label_of(self, root):
         if self.scheme == "module":
             return root["module"] or "(no module)"
-        of = re.search(r" of thread (\d+)$", root["name"])
-        if self.census["threads_as"] == "parts" or not of or not (
+        tid = self.tid[root["root_id"]]
+        if self.census["threads_as"] == "parts" or not tid or not (
                 root["kind"] in THREAD or root["kind"] == "tls" and root["symbol"] is None):
-            return root["name"]
-        name = self.threads.get(int(of[1])) or None
-        one = [of[1]] if not name or self.census["threads_as"] == "one" else []
+            return re.sub(r"(: [^ ]*| \+0x[0-9a-f]*)$", "", root["name"]) \
+                if root["kind"] == "frame" else root["name"]
+        name = self.threads.get(tid) or None
+        one = [str(tid)] if not name or self.census["threads_as"] == "one" else []
         return " ".join(["thread"] + one + ([name] if name else []))
 
     def view(self, name):
@@ -443,7 +447,7 @@ def run(folder, pid, more=(("module", "off"), ("type", "on"))):
     heapx("snap", pid, "-o", path, "--analyse", "sure")
     store = compare(path)
     chosen = some_roots(store)
-    threads = [r["name"].rsplit(" ", 1)[1] for r in store.roots.values() if r["kind"] == "stack"]
+    threads = [t for t in store.tid.values() if t] or list(store.threads)
     heaviest = store.view("dominators")[0]["address"]
     names = [f"r{i}={r['name']}" for i, r in enumerate(chosen)]
     options = [word for n in names + [f"object={heaviest:#x}", f"t=thread:{threads[0]}"]
@@ -454,8 +458,7 @@ def run(folder, pid, more=(("module", "off"), ("type", "on"))):
     for e in store.held:
         if e["kind"] in store.kinds:
             held[e["root_id"]].append(e["target"])
-    tid = [i for i, r in store.roots.items() if r["kind"] in ("stack", "register", "tls") and
-           threads[0] in r["name"].split()]
+    tid = [i for i, r in store.roots.items() if r["kind"] != "named" and store.tid[i] == threads[0]]
     named = [(f"r{i}", held[r["root_id"]]) for i, r in enumerate(chosen)]
     named += [("object", [heaviest]), ("t", [a for i in tid for a in held[i]])]
     want = collections.Counter()

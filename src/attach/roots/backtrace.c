@@ -21,6 +21,7 @@ struct tracing {
     /* of each frame of all threads */
     HX_VEC(struct hx_cfi_frame) frames;
     HX_VEC(uint64_t) first; /* of each thread: its first one; one more at the end */
+    size_t left_out;        /* threads for whose frames there was no room */
 };
 
 static void cleanup_tracing(struct tracing *tracing)
@@ -87,9 +88,13 @@ static hx_error *backtrace_thread(struct tracing *tracing, const struct hx_threa
     if (!thread->pc && !thread->sp)
         return NULL; /* it could not be stopped, and the kernel did not tell */
     bool whole = unwind_thread(tracing, thread, word, state, &n, &exact);
-    HX_NEED(hx_vec_reserve(&tracing->frames, tracing->frames.n + n));
-    memcpy(tracing->frames.v + tracing->frames.n, state, n * sizeof *state);
-    tracing->frames.n += n;
+    if (tracing->frames.n + n > HX_FRAME_PARTS_MAX) {
+        tracing->left_out++;
+    } else {
+        HX_NEED(hx_vec_reserve(&tracing->frames, tracing->frames.n + n));
+        memcpy(tracing->frames.v + tracing->frames.n, state, n * sizeof *state);
+        tracing->frames.n += n;
+    }
     return hx_interned_add(&tracing->interned, &source, key, word, n, exact, !whole, ret);
 }
 
@@ -187,9 +192,10 @@ static hx_error *cut_frames(const struct tracing *tracing, struct hx_snapshot *s
             err = hx_error_cancelled("variables of functions");
     }
     hx_reading_listen(hx_code_reading(tracing->code), NULL);
-    if (!err && (i < n || ret->full))
+    if (!err && (i < n || ret->full || tracing->left_out))
         hx_snapshot_note(snapshot, false,
-                         "variables on the stacks of %zu threads were not looked for", n - i);
+                         "variables on the stacks of %zu threads were not looked for",
+                         n - i + tracing->left_out);
     return err ? err : hx_frame_parts_join(ret);
 }
 
