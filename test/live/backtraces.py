@@ -185,13 +185,17 @@ int main(void)
 """
 
 
-def compare_variables(folder, pid, what):
-    """Pointers to objects in variables that gdb has, and names that gdb has not."""
+def compare_variables(folder, pid, what, whole):
+    """Pointers to objects in variables that gdb has, and names that gdb has not. whole: they keep all
+    that the program has made."""
     store = f"{folder}/store"
     live.heapx("snap", pid, "-o", store)
     objects = [(int(r["address"]), int(r["bytes"])) for r in
                live.rows(store, "SELECT address, bytes FROM objects ORDER BY address")]
     starts = [at for at, _ in objects]
+    small = live.row(store, "SELECT count(*) AS n, sum(type = 'node') AS typed FROM objects"
+                     " WHERE bytes = 24 AND state = 'reachable'")
+    check(not whole or small["typed"] >= 0.95 * small["n"] > 100, f"{what}: typed {small}")
     ours, names = set(), set()
     for r in live.rows(store, "SELECT roots.name, e.target FROM roots JOIN root_edges e USING"
                        " (snapshot, root_id) WHERE roots.kind IN ('frame', 'register') AND"
@@ -229,7 +233,7 @@ def variables(folder):
             with live.Target([program]) as target:
                 target.wait_line("ready")
                 time.sleep(0.3)
-                compare_variables(folder, target.pid, f"{compiler} {flags}")
+                compare_variables(folder, target.pid, f"{compiler} {flags}", "-O0" in flags)
 
 
 if __name__ == "__main__":
