@@ -630,12 +630,15 @@ HX_HOT static bool spread_part(const struct hx_block *block, const struct hx_dec
 {
     uint64_t i = *at;
     bool first = i == 0;
+    const bool last = block + 1 == block->index->block + block->index->n;
     for (size_t k = *source % HX_BLOCK_ROWS; k < out->n && i < block->n; k++, ++*source) {
         uint64_t n = hx_decoded_at(out, k);
         if (first && n <= block->bytes)
             return false;
         n -= first ? block->bytes : 0;
         first = false;
+        if (n > block->n - i && last)
+            return false; /* there are no more edges */
         n = n < block->n - i ? n : block->n - i;
         for (uint64_t nth = 0; nth < n; nth++, i++) {
             if (value)
@@ -652,7 +655,7 @@ static hx_error *spread_sources(hx_blocks *blocks, const struct hx_block *block,
                                 uint16_t *class)
 {
     uint64_t source = block->first_key, at = 0;
-    bool good = true;
+    bool good = block->from || !block->bytes;
     hx_error *err = NULL;
     while (!err && good && at < block->n && source <= block->last_key) {
         const struct hx_decoded *out = NULL, *classes = NULL;
