@@ -153,7 +153,7 @@ hx_error *hx_attach_debug_types(hx_attach *attach, const struct hx_snapshot *sna
                                 uint64_t deadline_ns, const struct hx_progress *progress,
                                 struct hx_debug_types *ret)
 {
-    return hx_debug_types_find(snapshot, attach->via, attach->code, deadline_ns, progress, ret);
+    return hx_debug_types_find(snapshot, attach->code, deadline_ns, progress, ret);
 }
 
 hx_error *hx_attach_program_roots(hx_attach *attach, struct hx_snapshot *snapshot,

@@ -33,6 +33,9 @@ enum hx_exit {
       "record who allocates in a process that runs")                                               \
     X(analyse, "FILE", 1, 1, HX_BIT(ANALYSE) | HX_BIT(SNAPSHOT) | HX_BIT(THREADS),                 \
       "work out what snapshots of a store lack, and store it")                                     \
+    X(symbolize, "FILE", 1, 1,                                                                     \
+      HX_BIT(DEBUG) | HX_BIT(SNAPSHOT) | HX_BIT(TYPES) | HX_BIT(THREADS) | HX_BIT(ANALYSE),        \
+      "give names and types to a store, from debug files found later")                             \
     X(report, "TARGET VIEW", 2, 2,                                                                 \
       HX_OPTS_TAKE | HX_OPTS_ATTRIBUTION | HX_OPTS_LEVELS | HX_OPTS_FOREIGN | HX_BIT(SNAPSHOT) |   \
           HX_BIT(WHERE) | HX_BIT(SORT) | HX_BIT(LIMIT) | HX_BIT(FORMAT) | HX_BIT(SUPPRESSIONS) |   \

@@ -23,6 +23,8 @@ void hx_help_row(struct hx_text *text, const char *left, const char *about);
     X(run, "heapx run --every 1s --sample 512K ./app", "nearly for nothing, as estimates")         \
     X(record, "heapx record 4711 -o app.hx --duration 30s", "who allocates, for half a minute")    \
     X(analyse, "heapx analyse app.hx", "what was left out by --analyse later")                     \
+    X(symbolize, "heapx symbolize app.hx --debug ./debug",                                         \
+      "variables and types, from files that the server lacked")                                    \
     X(report, "heapx report 4711 types --limit 10", "what a process has most of, now")             \
     X(report, "heapx report app.hx roots --where 'retained_bytes > 1M' --format csv",              \
       "what holds more than a megabyte, for another program")                                      \

@@ -1,6 +1,7 @@
 /* snapshot.c - making, annotating and freeing a snapshot. */
 #include "model/snapshot.h"
 
+#include "base/bits.h"
 #include "base/lower_bound.h"
 #include "model/function_name.h"
 
@@ -89,6 +90,13 @@ void hx_snapshot_destroy(struct hx_snapshot *snapshot)
         free(snapshot->bare.v[i].build_id);
     }
     hx_vec_free(&snapshot->bare);
+    for (size_t i = 0; i < snapshot->loaded.n; i++) {
+        free(snapshot->loaded.v[i].path);
+        free(snapshot->loaded.v[i].build_id);
+    }
+    hx_vec_free(&snapshot->loaded);
+    hx_vec_free(&snapshot->frames);
+    hx_vec_free(&snapshot->tls_blocks);
     for (size_t i = 0; i < snapshot->losses.n; i++)
         free(snapshot->losses.v[i].what);
     hx_vec_free(&snapshot->losses);
@@ -199,6 +207,16 @@ bool hx_root_is_nameless(const struct hx_root *root)
         return false;
     const char *offset = root->name + module + n;
     return *offset && !offset[strspn(offset, "0123456789abcdef")];
+}
+
+uint64_t hx_root_edge_targets(const struct hx_root_edge *edge, size_t n, uint64_t *seen)
+{
+    uint64_t distinct = 0;
+    for (size_t i = 0; i < n; i++)
+        distinct += hx_bit_add(seen, edge[i].target);
+    for (size_t i = 0; i < n; i++)
+        hx_bit_clear(seen, edge[i].target);
+    return distinct;
 }
 
 size_t hx_snapshot_root_edges(const struct hx_snapshot *snapshot, uint64_t root)

@@ -80,6 +80,38 @@ struct hx_bare_module {
     char *build_id;      /* NULL: it has none; owned */
 };
 
+/* What lets the files of a program be asked for names later (heapx symbolize): where they lay. */
+struct hx_loaded_file {
+    char *path;     /* owned */
+    char *build_id; /* NULL: it has none; owned */
+    uint64_t bias;  /* address less p_vaddr */
+    uint32_t code;  /* number in the set of files that is open (sym/code); UINT32_MAX: in none */
+};
+
+/* What a register had when a frame was left: HX_KEPT_NOT: nobody knows, HX_KEPT_HELD: the thread
+ * has it still; else it was saved at that address. */
+enum { HX_KEPT_NOT = 0, HX_KEPT_HELD = 1 };
+enum { HX_KEPT_REGISTERS = 6 }; /* rbx, rbp, r12 to r15 (enum in sym/cfi.h) */
+
+/* A frame at the stop; vaddr: the code that it was left at. Invariant: sp < cfa. */
+struct hx_stopped_frame {
+    pid_t tid;
+    uint32_t position; /* in its thread, innermost 0 */
+    uint32_t file;     /* in `loaded` */
+    uint64_t vaddr, sp, cfa, fp;
+    bool fp_known;
+    uint64_t kept[HX_KEPT_REGISTERS];
+};
+#define HX_STOPPED_FRAMES_MAX ((size_t)1 << 16)
+
+/* Where a thread keeps the variables of a file that have no names yet. */
+struct hx_tls_block {
+    uint64_t start, end;
+    uint32_t file; /* in `loaded` */
+    pid_t tid;
+};
+#define HX_TLS_BLOCKS_MAX ((size_t)1 << 16)
+
 struct hx_root_edge {
     uint32_t root; /* index in roots */
     hx_obj target;
@@ -223,6 +255,9 @@ struct hx_snapshot {
     HX_VEC(struct hx_root_edge) root_edges; /* sorted by root, then address */
     HX_VEC(struct hx_named) named;          /* in the order given */
     HX_VEC(struct hx_bare_module) bare;     /* no two of one name */
+    HX_VEC(struct hx_loaded_file) loaded;   /* files with code, each once */
+    HX_VEC(struct hx_stopped_frame) frames; /* by thread, then position */
+    HX_VEC(struct hx_tls_block) tls_blocks; /* by address, apart */
 
     /* figures */
     bool has_account;
@@ -243,6 +278,11 @@ void hx_snapshot_destroy(struct hx_snapshot *snapshot);
 /* Where the edges of root number `root` begin in root_edges, or would: those of the next one begin
  * where they end. Binary search. */
 size_t hx_snapshot_root_edges(const struct hx_snapshot *snapshot, uint64_t root);
+
+/* How many distinct objects edges lead to. `seen`: a bit for each object, all zero before and
+ * after.
+ */
+uint64_t hx_root_edge_targets(const struct hx_root_edge *edge, size_t n, uint64_t *seen);
 
 /* What objects are called: by their types, else by their shapes. Names are numbered from 0 to
  * hx_snapshot_names() - 1; that number itself: neither is known, NULL. */

@@ -190,6 +190,115 @@ hx_error *hx_store_revise(hx_store *store, int64_t number, struct hx_snapshot *s
     return err;
 }
 
+/* --- names and types that came later --------------------------------------------- */
+
+static void gather_types(const void *context, uint64_t from, uint64_t to, uint64_t *value)
+{
+    for (uint64_t i = from; i < to; i++)
+        *value++ = hx_writer_type(context, i);
+}
+
+static void gather_sources(const void *context, uint64_t from, uint64_t to, uint64_t *value)
+{
+    const struct hx_writer *w = context;
+    for (uint64_t i = from; i < to; i++)
+        *value++ = w->graph->typed[i];
+}
+
+static hx_error *replace_types(struct hx_writer *w)
+{
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_layout WHERE snapshot = ?"));
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_field WHERE snapshot = ?"));
+    HX_TRY(hx_writer_layouts(w));
+    if (!w->graph->type || !w->graph->typed)
+        return NULL;
+    HX_TRY(hx_analyse_types(w));
+    HX_TRY(hx_analyse_column(w, HX_COL_TYPE, gather_types, w));
+    return hx_analyse_column(w, HX_COL_TYPED, gather_sources, w);
+}
+
+/* Edges stay as they are, but for what is thought of them. */
+static hx_error *replace_evidence(struct hx_writer *w)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    if (!w->graph->evidence)
+        return NULL;
+    HX_TRY(hx_db_prepare(w->db, w->what,
+                         "SELECT id, first_row, n FROM hx_block WHERE snapshot = ? AND family = ?"
+                         " ORDER BY first_row",
+                         &st));
+    sqlite3_bind_int64(st, 1, w->id);
+    sqlite3_bind_int(st, 2, HX_FAMILY_EDGE);
+    int code;
+    while ((code = sqlite3_step(st)) == SQLITE_ROW) {
+        const int64_t id = sqlite3_column_int64(st, 0);
+        const uint64_t from = (uint64_t)sqlite3_column_int64(st, 1),
+                       n = (uint64_t)sqlite3_column_int64(st, 2);
+        if (!hx_block_id_is_sane(id) || n > HX_BLOCK_ROWS || from > w->graph->n_edges ||
+            n > w->graph->n_edges - from)
+            return hx_error_new(HX_E_CORRUPT, w->what, "take it from a backup or make it again",
+                                "the store is damaged (blocks of references)");
+        for (uint64_t i = 0; i < n; i++)
+            w->value[i] = HX_EVIDENCE_RULE(w->graph->evidence[from + i]);
+        HX_TRY(hx_writer_put(w, id, HX_COL_EVIDENCE, n));
+    }
+    return code == SQLITE_DONE ? NULL : hx_db_error(w->db, code, w->what);
+}
+
+static hx_error *rename_all(struct hx_writer *w)
+{
+    static const char *const old[] = {
+        "DELETE FROM hx_root WHERE snapshot = ?", "DELETE FROM hx_named WHERE snapshot = ?",
+        "DELETE FROM hx_bare WHERE snapshot = ?", "DELETE FROM hx_leak WHERE snapshot = ?"};
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_CLEANUP(hx_text_free) struct hx_text notes = {0};
+    for (hx_obj i = 0; i < w->graph->n; i++)
+        w->heap_bytes += w->graph->size[i];
+    HX_TRY(hx_writer_prepare(w));
+    HX_TRY(hx_analyse_prepare(w));
+    for (size_t i = 0; i < sizeof old / sizeof *old; i++)
+        HX_TRY(hx_analyse_forget(w, old[i]));
+    HX_TRY(hx_writer_roots(w, false));
+    HX_TRY(hx_writer_named(w));
+    HX_TRY(hx_writer_bare(w));
+    HX_TRY(replace_root_edges(w));
+    HX_TRY(replace_types(w));
+    HX_TRY(replace_evidence(w));
+    HX_TRY(hx_writer_leaks(w));
+    HX_TRY(hx_writer_notes(w, NULL, &notes));
+    HX_TRY(hx_db_prepare(w->db, w->what,
+                         "UPDATE hx_snapshot SET parts = 0, typed_bytes = ?2, notes = ?3"
+                         " WHERE snapshot = ?1",
+                         &st));
+    const struct hx_int typed = hx_writer_typed_bytes(w);
+    sqlite3_bind_int64(st, 1, w->id);
+    if (typed.known)
+        sqlite3_bind_int64(st, 2, typed.value);
+    if (notes.n)
+        sqlite3_bind_text(st, 3, notes.s, (int)notes.n, SQLITE_STATIC);
+    return hx_db_run(w->db, w->what, st);
+}
+
+hx_error *hx_store_rename(hx_store *store, int64_t number, struct hx_snapshot *snapshot,
+                          const struct hx_progress *progress)
+{
+    struct hx_writer w = {
+        .db = store->db,
+        .what = store->path,
+        .snapshot = snapshot,
+        .graph = &snapshot->graph,
+        .progress = progress,
+        .id = number,
+        .rows_total = snapshot->root_edges.n,
+    };
+    HX_TRY(hx_db_exec(store->db, store->path, "BEGIN IMMEDIATE"));
+    hx_error *err = rename_all(&w);
+    hx_writer_deinit(&w);
+    err = hx_store_end(store, err);
+    hx_blocks_forget(store->blocks, number);
+    return err;
+}
+
 static hx_error *count_visits(hx_store *store, int64_t number, const struct hx_snapshot *snapshot,
                               const struct hx_scheme_rule *rule, hx_sets *sets,
                               const struct hx_progress *progress)

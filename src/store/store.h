@@ -149,6 +149,17 @@ hx_error *hx_store_next(hx_store *store, int64_t after, int64_t *ret);
 hx_error *hx_store_load(hx_store *store, int64_t snapshot, const struct hx_progress *progress,
                         struct hx_snapshot **ret);
 
+/* Adds to such a snapshot what heapx symbolize asks for: loaded (none is opened), frames and
+ * tls_blocks, all empty in a store of schema 9 or before. */
+hx_error *hx_store_load_stop(hx_store *store, int64_t number, struct hx_snapshot *snapshot);
+
+/* Stores the names that the roots, types and layouts of such a snapshot have got, and how its words
+ * are judged by them, in place of what is there, in one transaction; what was worked out of the
+ * snapshot is to be worked out anew (hx_store_parts() tells of none). For stores that are open for
+ * appending. */
+hx_error *hx_store_rename(hx_store *store, int64_t number, struct hx_snapshot *snapshot,
+                          const struct hx_progress *progress);
+
 /* The same without edges and roots: addresses, sizes, states, types, sites. */
 hx_error *hx_store_load_objects(hx_store *store, int64_t snapshot,
                                 const struct hx_progress *progress, struct hx_snapshot **ret);

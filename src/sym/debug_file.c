@@ -304,3 +304,95 @@ int hx_debug_open(const struct hx_debug_search *search, int fd)
     int found = *search->build_id ? open_by_id(search->root, search->build_id) : -1;
     return found < 0 && search->path[0] == '/' ? open_debuglink(search, fd) : found;
 }
+
+/* --- found later ------------------------------------------------------------- */
+
+enum { LOOKED_AT_MAX = 4096 }; /* files of one folder */
+
+struct finding {
+    const char *build_id;
+    char *with, *without; /* debug information */
+    bool other;
+};
+
+/* Is this what is looked for? `named`: so it should be. */
+static void look_at(struct finding *finding, const char *path, bool named)
+{
+    struct stat st;
+    char own[HX_BUILD_ID];
+    if (finding->with)
+        return;
+    HX_FD int fd = hx_module_open_regular(path, &st);
+    if (fd < 0 || !hx_build_id(fd, own))
+        return;
+    if (strcmp(own, finding->build_id) != 0)
+        finding->other |= named;
+    else if (hx_debug_is_inside(fd))
+        finding->with = strdup(path);
+    else if (!finding->without)
+        finding->without = strdup(path);
+}
+
+static void look_for(struct finding *finding, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void look_for(struct finding *finding, const char *format, ...)
+{
+    struct hx_text path = {0};
+    va_list args;
+    va_start(args, format);
+    hx_text_vputf(&path, format, args);
+    va_end(args);
+    if (!path.failed && path.n < PATH_MAX)
+        look_at(finding, hx_text_str(&path), true);
+    hx_text_free(&path);
+}
+
+static void look_by_id(struct finding *finding, const char *dir)
+{
+    const char *id = finding->build_id;
+    look_for(finding, "%s/.build-id/%.2s/%s.debug", dir, id, id + 2);
+    look_for(finding, "%s/%.2s/%s.debug", dir, id, id + 2);
+    look_for(finding, "%s/%s.debug", dir, id);
+}
+
+static void look_in_folder(struct finding *finding, const char *dir)
+{
+    HX_DIR DIR *folder = opendir(dir);
+    unsigned n = 0;
+    for (struct dirent *entry; folder && n < LOOKED_AT_MAX && (entry = readdir(folder)); n++) {
+        struct hx_text path = {0};
+        hx_text_putf(&path, "%s/%s", dir, entry->d_name);
+        if (!path.failed)
+            look_at(finding, hx_text_str(&path), false);
+        hx_text_free(&path);
+    }
+}
+
+char *hx_debug_find(const char *dir, const char *path, const char *build_id, bool *ret_other)
+{
+    struct finding finding = {.build_id = build_id};
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const bool whole = path[0] == '/' && !strstr(path, "/../");
+    *ret_other = false;
+    if (strlen(build_id) < 4 || build_id[strspn(build_id, "0123456789abcdef")])
+        return NULL;
+    if (dir) {
+        look_at(&finding, dir, false);
+        look_by_id(&finding, dir);
+        look_for(&finding, "%s/usr/lib/debug/.build-id/%.2s/%s.debug", dir, build_id, build_id + 2);
+        for (int i = 0; i < 2 && whole; i++)
+            look_for(&finding, i ? "%s%s.debug" : "%s%s", dir, path);
+        look_for(&finding, "%s/%s", dir, name);
+        look_for(&finding, "%s/%s.debug", dir, name);
+        if (!finding.with)
+            look_in_folder(&finding, dir);
+    }
+    if (whole)
+        look_at(&finding, path, true);
+    look_by_id(&finding, "/usr/lib/debug");
+    *ret_other = finding.other;
+    if (finding.with)
+        free(hx_steal(finding.without));
+    return finding.with ? finding.with : finding.without;
+}

@@ -28,4 +28,10 @@ int hx_debug_open_shared(const struct hx_debug_search *search, int fd);
 int hx_debug_open_packed(const struct hx_debug_search *search,
                          int fd); /* .gnu_debugdata, unpacked */
 
+/* The file here of a build-id which a program had at `path`, one with debug information before
+ * others: below `dir` (NULL: none; a file: itself) by build-id, path and name, or whatever lies in
+ * it; at `path`; below /usr/lib/debug. A path that the caller frees; NULL: none. *ret_other: where
+ * it would be there is one of another build. */
+char *hx_debug_find(const char *dir, const char *path, const char *build_id, bool *ret_other);
+
 #endif

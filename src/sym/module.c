@@ -313,6 +313,52 @@ hx_error *hx_modules_create(pid_t pid, const struct hx_mapping *mapping, size_t 
     return NULL;
 }
 
+static hx_error *add_known(struct hx_modules *modules, const struct hx_known_module *known)
+{
+    struct hx_module_file file = {.fd = -1};
+    HX_NEED(hx_vec_push(&modules->files, file));
+    struct hx_module_file *kept = &modules->files.v[modules->files.n - 1];
+    kept->path = strdup(known->path);
+    kept->local = strdup(known->local ? known->local : "");
+    HX_NEED(kept->path && kept->local);
+    HX_FD int fd = known->local ? hx_module_file_open(0, kept) : -1;
+    hx_error *err = fd >= 0 ? hx_elf_layout(fd, &kept->layout) : NULL;
+    if (err && err->kind == HX_E_NOMEM)
+        return err;
+    hx_error_free(err);
+    const struct hx_module module = {.file = modules->files.n - 1, .bias = known->bias};
+    HX_NEED(hx_vec_push(&modules->modules, module));
+    for (size_t i = 0; i < kept->layout.load.n; i++) {
+        const struct hx_elf_segment *seg = &kept->layout.load.v[i];
+        const uint64_t start = known->bias + seg->vaddr;
+        if (start <= UINT64_MAX - seg->memsz)
+            HX_NEED(hx_vec_push(&modules->placed,
+                                (struct hx_placed){.start = start,
+                                                   .file_end = start + seg->filesz,
+                                                   .end = start + seg->memsz,
+                                                   .offset = seg->offset,
+                                                   .flags = seg->flags,
+                                                   .module = (uint32_t)modules->modules.n - 1}));
+    }
+    return NULL;
+}
+
+hx_error *hx_modules_create_known(const struct hx_known_module *known, size_t n, hx_modules **ret)
+{
+    hx_modules *modules = NULL;
+    HX_TRY(hx_modules_create(0, NULL, 0, &modules));
+    hx_error *err = NULL;
+    for (size_t i = 0; i < n && !err; i++)
+        err = add_known(modules, &known[i]);
+    if (err) {
+        hx_modules_destroy(modules);
+        return err;
+    }
+    sort_placed(modules);
+    *ret = modules;
+    return NULL;
+}
+
 void hx_modules_destroy(hx_modules *modules)
 {
     if (!modules)

@@ -25,6 +25,14 @@ hx_error *hx_modules_create(pid_t pid, const struct hx_mapping *mapping, size_t 
                             hx_modules **ret);
 void hx_modules_destroy(hx_modules *modules);
 
+/* The same of modules whose bias is known, when the target is gone: module i is known[i]. `local`
+ * may be a file of debug information alone; NULL, or no ELF file: the module has no segments. */
+struct hx_known_module {
+    const char *path, *local;
+    uint64_t bias;
+};
+hx_error *hx_modules_create_known(const struct hx_known_module *known, size_t n, hx_modules **ret);
+
 /* What is read of its files: who may end it, and what was left out. */
 struct hx_reading;
 struct hx_reading *hx_modules_reading(hx_modules *modules);

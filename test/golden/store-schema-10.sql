@@ -5,6 +5,9 @@ CREATE TABLE hx_snapshot(snapshot INTEGER PRIMARY KEY, taken_at_ns INTEGER NOT N
 CREATE TABLE hx_account(snapshot INTEGER, position INTEGER, part TEXT, bytes INTEGER, PRIMARY KEY(snapshot, position)) WITHOUT ROWID;
 CREATE TABLE hx_root(snapshot INTEGER, root_id INTEGER, kind INTEGER, kind_name TEXT, name TEXT, module TEXT, address INTEGER, size INTEGER, direct_objects INTEGER, value INTEGER, tid INTEGER, retained_bytes INTEGER, retained_objects INTEGER, symbol TEXT, near TEXT, layout INTEGER, layout_at INTEGER, PRIMARY KEY(snapshot, root_id)) WITHOUT ROWID;
 CREATE TABLE hx_bare(snapshot INTEGER, module TEXT, path TEXT, build_id TEXT, PRIMARY KEY(snapshot, module)) WITHOUT ROWID;
+CREATE TABLE hx_loaded(snapshot INTEGER, number INTEGER, path TEXT, build_id TEXT, bias INTEGER, PRIMARY KEY(snapshot, number)) WITHOUT ROWID;
+CREATE TABLE hx_stopped_frame(snapshot INTEGER, tid INTEGER, position INTEGER, file INTEGER, vaddr INTEGER, sp INTEGER, cfa INTEGER, fp INTEGER, rbx INTEGER, rbp INTEGER, r12 INTEGER, r13 INTEGER, r14 INTEGER, r15 INTEGER, PRIMARY KEY(snapshot, tid, position)) WITHOUT ROWID;
+CREATE TABLE hx_tls_block(snapshot INTEGER, start INTEGER, bytes INTEGER, file INTEGER, tid INTEGER, PRIMARY KEY(snapshot, start)) WITHOUT ROWID;
 CREATE TABLE hx_leak(snapshot INTEGER, kind TEXT, type TEXT, site TEXT, bytes INTEGER, objects INTEGER, stack_id INTEGER);
 CREATE INDEX hx_leak_snapshot ON hx_leak(snapshot);
 CREATE TABLE hx_loss(snapshot INTEGER, what TEXT, count INTEGER, bytes INTEGER, address INTEGER);

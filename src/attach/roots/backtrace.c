@@ -20,9 +20,13 @@ struct tracing {
     size_t fp; /* index of the frame pointer in registers */
     /* of each frame of all threads */
     HX_VEC(struct hx_cfi_frame) frames;
-    HX_VEC(uint64_t) first; /* of each thread: its first one; one more at the end */
-    size_t left_out;        /* threads for whose frames there was no room */
+    HX_VEC(uint64_t) first;  /* of each thread: its first one; one more at the end */
+    size_t left_out;         /* threads for whose frames there was no room, or no time */
+    HX_VEC(uint32_t) loaded; /* of each file of `code` its number in snapshot.loaded */
+    uint64_t deadline_ns;    /* of names */
+    size_t not_kept;         /* frames */
 };
+_Static_assert((int)HX_KEPT_REGISTERS == (int)HX_CFI_KEPT, "as cfi.h has them");
 
 static void cleanup_tracing(struct tracing *tracing)
 {
@@ -30,6 +34,7 @@ static void cleanup_tracing(struct tracing *tracing)
     hx_interned_deinit(&tracing->interned);
     hx_vec_free(&tracing->frames);
     hx_vec_free(&tracing->first);
+    hx_vec_free(&tracing->loaded);
 }
 
 /* --- one thread ------------------------------------------------------------------ */
@@ -128,74 +133,122 @@ static hx_error *trace_all(struct tracing *tracing, struct hx_snapshot *snapshot
 
 /* --- what lies in frames ------------------------------------------------------------ */
 
-/* From what registers had in a frame to what they had in its caller's. */
-static void leave_frame(const struct tracing *tracing, struct hx_frame_place *place)
+/* The files that code is mapped from, each once. */
+static hx_error *collect_loaded(struct tracing *tracing, struct hx_snapshot *snapshot, pid_t via)
 {
-    struct hx_cfi cfi;
-    struct hx_cfi_save save[HX_CFI_KEPT];
-    const struct hx_cfi_frame *frame = &place->frame;
-    bool known = place->file < hx_code_count(tracing->code) &&
-                 hx_code_cfi(tracing->code, place->file, &cfi) &&
-                 hx_cfi_find_saves(&cfi, place->vaddr, save);
-    for (unsigned i = 0; i < HX_CFI_KEPT; i++) {
-        struct hx_kept_register *kept = &place->kept[i];
-        if (!known || save[i].kind == HX_SAVE_UNKNOWN ||
-            (save[i].kind == HX_SAVE_AT_FP && !frame->fp_known)) {
-            kept->state = HX_KEPT_NOT;
-        } else if (save[i].kind != HX_SAVE_SAME) {
-            const uint64_t base = save[i].kind == HX_SAVE_AT_CFA  ? place->cfa
-                                  : save[i].kind == HX_SAVE_AT_SP ? frame->sp
-                                                                  : frame->fp;
-            *kept = (struct hx_kept_register){.state = HX_KEPT_SAVED,
-                                              .address = base + (uint64_t)(int64_t)save[i].off};
-        }
-    }
-}
-
-/* A frame ends where that of its caller begins; of the outermost one nobody knows. */
-static hx_error *cut_thread(const struct tracing *tracing, const struct hx_recording *recording,
-                            size_t thread, uint32_t number, uint64_t deadline_ns,
-                            hx_frame_parts *ret)
-{
-    const struct hx_rec_stack *stack = &recording->stacks.v[number];
-    const struct hx_cfi_frame *frame = tracing->frames.v + tracing->first.v[thread];
-    const uint64_t n = tracing->first.v[thread + 1] - tracing->first.v[thread];
-    struct hx_frame_place place = {.tid = tracing->snapshot->thread[thread].tid, .innermost = true};
-    for (unsigned i = 0; i < HX_CFI_KEPT && tracing->snapshot->thread[thread].has_regs; i++)
-        place.kept[i].state = HX_KEPT_HELD;
-    for (uint64_t i = 0; i + 1 < n && i < stack->n && hx_now_ns() < deadline_ns; i++) {
-        const struct hx_rec_place *at =
-            &recording->places.v[recording->stack_places.v[stack->first + i]];
-        place.file = at->kind == HX_REC_CODE ? at->file : HX_NO_FILE;
-        place.vaddr = at->vaddr;
-        place.frame = frame[i];
-        place.cfa = frame[i + 1].sp;
-        HX_TRY(hx_frame_parts_add(ret, tracing->code, &place));
-        leave_frame(tracing, &place);
-        place.innermost = false;
+    for (size_t i = 0; i < snapshot->n_mappings; i++) {
+        const struct hx_mapping *mapping = &snapshot->mapping[i];
+        struct hx_loaded_file file = {0};
+        if (!(mapping->prot & HX_PROT_X) || !hx_mapping_is_file(mapping))
+            continue;
+        HX_TRY(hx_code_add(tracing->code, via, mapping, &file.code));
+        if (file.code == HX_NO_FILE || !hx_code_bias(tracing->code, file.code, mapping, &file.bias))
+            continue;
+        while (tracing->loaded.n <= file.code)
+            HX_NEED(hx_vec_push(&tracing->loaded, HX_NO_FILE));
+        if (tracing->loaded.v[file.code] != HX_NO_FILE)
+            continue;
+        const char *build_id = hx_code_build_id(tracing->code, file.code);
+        tracing->loaded.v[file.code] = (uint32_t)snapshot->loaded.n;
+        HX_NEED(hx_vec_push(&snapshot->loaded, file));
+        struct hx_loaded_file *kept = &snapshot->loaded.v[snapshot->loaded.n - 1];
+        kept->path = strdup(hx_code_path(tracing->code, file.code));
+        kept->build_id = *build_id ? strdup(build_id) : NULL;
+        HX_NEED(kept->path && (kept->build_id || !*build_id));
     }
     return NULL;
 }
 
-static hx_error *cut_frames(const struct tracing *tracing, struct hx_snapshot *snapshot,
-                            const struct hx_recording *recording, uint64_t deadline_ns,
+/* From what registers had in a frame to what they had in its caller's. */
+static void leave_frame(const struct tracing *tracing, uint32_t file,
+                        struct hx_stopped_frame *frame)
+{
+    struct hx_cfi cfi;
+    struct hx_cfi_save save[HX_CFI_KEPT];
+    bool known = file < hx_code_count(tracing->code) && hx_code_cfi(tracing->code, file, &cfi) &&
+                 hx_cfi_find_saves(&cfi, frame->vaddr, save);
+    for (unsigned i = 0; i < HX_CFI_KEPT; i++) {
+        if (!known || save[i].kind == HX_SAVE_UNKNOWN ||
+            (save[i].kind == HX_SAVE_AT_FP && !frame->fp_known)) {
+            frame->kept[i] = HX_KEPT_NOT;
+        } else if (save[i].kind != HX_SAVE_SAME) {
+            const uint64_t base = save[i].kind == HX_SAVE_AT_CFA  ? frame->cfa
+                                  : save[i].kind == HX_SAVE_AT_SP ? frame->sp
+                                                                  : frame->fp;
+            frame->kept[i] = base + (uint64_t)(int64_t)save[i].off;
+        }
+    }
+}
+
+/* For who names it later. */
+static hx_error *keep_frame(struct tracing *tracing, struct hx_snapshot *snapshot, uint32_t file,
+                            const struct hx_stopped_frame *frame)
+{
+    if (file >= tracing->loaded.n || tracing->loaded.v[file] == HX_NO_FILE ||
+        frame->cfa <= frame->sp)
+        return NULL;
+    if (snapshot->frames.n >= HX_STOPPED_FRAMES_MAX) {
+        tracing->not_kept++;
+        return NULL;
+    }
+    struct hx_stopped_frame kept = *frame;
+    kept.file = tracing->loaded.v[file];
+    HX_NEED(hx_vec_push(&snapshot->frames, kept));
+    return NULL;
+}
+
+/* A frame ends where that of its caller begins; of the outermost one nobody knows. */
+static hx_error *cut_thread(struct tracing *tracing, struct hx_snapshot *snapshot,
+                            const struct hx_recording *recording, size_t thread, uint32_t number,
+                            hx_frame_parts *ret)
+{
+    const struct hx_rec_stack *stack = &recording->stacks.v[number];
+    const struct hx_cfi_frame *left = tracing->frames.v + tracing->first.v[thread];
+    const uint64_t n = tracing->first.v[thread + 1] - tracing->first.v[thread];
+    struct hx_stopped_frame frame = {.tid = snapshot->thread[thread].tid};
+    bool looked = true;
+    for (unsigned i = 0; i < HX_CFI_KEPT && snapshot->thread[thread].has_regs; i++)
+        frame.kept[i] = HX_KEPT_HELD;
+    for (uint64_t i = 0; i + 1 < n && i < stack->n; i++) {
+        const struct hx_rec_place *at =
+            &recording->places.v[recording->stack_places.v[stack->first + i]];
+        const uint32_t file = at->kind == HX_REC_CODE ? at->file : HX_NO_FILE;
+        frame.position = (uint32_t)i;
+        frame.vaddr = at->vaddr;
+        frame.sp = left[i].sp;
+        frame.fp = left[i].fp;
+        frame.fp_known = left[i].fp_known;
+        frame.cfa = left[i + 1].sp;
+        HX_TRY(keep_frame(tracing, snapshot, file, &frame));
+        looked = looked && !ret->full && hx_now_ns() < tracing->deadline_ns;
+        if (looked)
+            HX_TRY(hx_frame_parts_add(ret, tracing->code, file, &frame));
+        leave_frame(tracing, file, &frame);
+    }
+    tracing->left_out += !looked;
+    return NULL;
+}
+
+static hx_error *cut_frames(struct tracing *tracing, struct hx_snapshot *snapshot,
+                            const struct hx_recording *recording,
                             const struct hx_progress *progress, hx_frame_parts *ret)
 {
-    const size_t n = snapshot->thread_stack.n;
-    size_t i = 0;
     hx_error *err = NULL;
     hx_reading_listen(hx_code_reading(tracing->code), progress);
-    for (; i < n && !err && !ret->full && hx_now_ns() < deadline_ns; i++) {
+    for (size_t i = 0; i < snapshot->thread_stack.n && !err; i++) {
         if (snapshot->thread_stack.v[i] != HX_NO_STACK)
-            err = cut_thread(tracing, recording, i, snapshot->thread_stack.v[i], deadline_ns, ret);
+            err = cut_thread(tracing, snapshot, recording, i, snapshot->thread_stack.v[i], ret);
         if (!err && hx_progress_cancelled(progress))
             err = hx_error_cancelled("variables of functions");
     }
     hx_reading_listen(hx_code_reading(tracing->code), NULL);
-    if (!err && (i < n || ret->full || tracing->left_out))
+    if (!err && tracing->left_out)
         hx_snapshot_note(snapshot, false,
                          "variables on the stacks of %zu threads were not looked for",
-                         n - i + tracing->left_out);
+                         tracing->left_out);
+    if (!err && tracing->not_kept)
+        hx_snapshot_note(snapshot, false, "%zu frames are too many to be kept for heapx symbolize",
+                         tracing->not_kept);
     return err ? err : hx_frame_parts_join(ret);
 }
 
@@ -245,9 +298,10 @@ hx_error *hx_backtraces(struct hx_snapshot *snapshot, pid_t via, hx_code *code,
     HX_TRY(hx_recording_create(&recording));
     HX_TRY(trace_all(&tracing, snapshot, progress));
     HX_TRY(hand_over(&tracing.interned, recording));
-    const uint64_t deadline_ns = hx_now_ns() + NAMING_NS;
-    HX_TRY(hx_recording_name_until(recording, code, deadline_ns, progress));
-    HX_TRY(cut_frames(&tracing, snapshot, recording, deadline_ns, progress, ret));
+    tracing.deadline_ns = hx_now_ns() + NAMING_NS;
+    HX_TRY(hx_recording_name_until(recording, code, tracing.deadline_ns, progress));
+    HX_TRY(collect_loaded(&tracing, snapshot, via));
+    HX_TRY(cut_frames(&tracing, snapshot, recording, progress, ret));
     leave_recorder(recording);
     snapshot->backtraces = hx_steal(recording);
     hx_timing_end(begun, "backtraces", snapshot->n_threads); /* "names" included */

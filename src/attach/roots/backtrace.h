@@ -13,10 +13,10 @@
 
 #define HX_BACKTRACES_MAX 20000 /* threads; of more no stack is looked at, which a note says */
 
-/* Fills snapshot->backtraces, with names, and snapshot->thread_stack; needs the image. `via`: the
- * thread through which the files of the target are opened; `code` keeps them and their names for
- * the next snapshot. Where names of debug information take too long, symbols are used. *ret, which
- * is empty, gets what lies in the frames; valid as long as `code`. */
+/* Fills snapshot->backtraces, with names, thread_stack, loaded and frames; needs the image. `via`:
+ * the thread through which the files of the target are opened; `code` keeps them and their names
+ * for the next snapshot. Where names of debug information take too long, symbols are used. *ret,
+ * which is empty, gets what lies in the frames; valid as long as `code`. */
 hx_error *hx_backtraces(struct hx_snapshot *snapshot, pid_t via, hx_code *code,
                         const struct hx_progress *progress, hx_frame_parts *ret);
 

@@ -33,28 +33,27 @@ static hx_error *add_part(hx_frame_parts *frames, hx_frame_part_list *list,
 }
 
 /* Where a variable begins; false: that is not known, or nowhere near its frame. */
-static bool place_on_stack(const struct hx_code_local *local, const struct hx_frame_place *place,
+static bool place_on_stack(const struct hx_code_local *local, const struct hx_stopped_frame *frame,
                            uint64_t *ret)
 {
-    const struct hx_cfi_frame *frame = &place->frame;
     if (local->base == HX_CODE_AT_FP && !frame->fp_known)
         return false;
-    const uint64_t base = local->base == HX_CODE_AT_CFA  ? place->cfa
+    const uint64_t base = local->base == HX_CODE_AT_CFA  ? frame->cfa
                           : local->base == HX_CODE_AT_FP ? frame->fp
                                                          : frame->sp;
     *ret = base + (uint64_t)local->offset;
-    return *ret >= frame->sp - RED_ZONE && *ret < place->cfa + ABOVE && local->size >= WORD &&
+    return *ret >= frame->sp - RED_ZONE && *ret < frame->cfa + ABOVE && local->size >= WORD &&
            local->size <= FRAME_MAX;
 }
 
-/* The place of a variable whose register is kept. */
-static struct hx_kept_register find_register(const char *name, const struct hx_frame_place *place)
+/* Where the value of a register is: enum of model/snapshot.h, or an address. */
+static uint64_t find_register(const char *name, const struct hx_stopped_frame *frame)
 {
     for (unsigned i = 0; i < HX_CFI_KEPT; i++)
         if (strcmp(kept_name[i], name) == 0)
-            return place->kept[i];
-    const bool own = place->innermost && place->kept[0].state == HX_KEPT_HELD;
-    return (struct hx_kept_register){.state = own ? HX_KEPT_HELD : HX_KEPT_NOT};
+            return frame->kept[i];
+    const bool own = frame->position == 0 && frame->kept[0] == HX_KEPT_HELD;
+    return own ? HX_KEPT_HELD : HX_KEPT_NOT;
 }
 
 /* Has a function further inside said that it has it? */
@@ -68,16 +67,16 @@ static bool has_register(const hx_frame_parts *frames, pid_t tid, uint64_t numbe
 }
 
 static hx_error *add_in_register(hx_frame_parts *frames, const struct hx_code_local *local,
-                                 const struct hx_frame_place *place, struct hx_frame_part *part)
+                                 const struct hx_stopped_frame *frame, struct hx_frame_part *part)
 {
     const uint64_t number = (uint64_t)local->offset;
     if (number >= sizeof register_name / sizeof *register_name || local->size != WORD)
         return NULL;
     const char *name = register_name[number];
-    const struct hx_kept_register kept = find_register(name, place);
-    if (kept.state == HX_KEPT_SAVED) {
-        part->start = kept.address;
-        part->end = kept.address + WORD;
+    const uint64_t kept = find_register(name, frame);
+    if (kept > HX_KEPT_HELD) {
+        part->start = kept;
+        part->end = kept + WORD;
         return part->start <= UINT64_MAX - WORD ? add_part(frames, &frames->parts, part) : NULL;
     }
     size_t i = 0;
@@ -85,25 +84,25 @@ static hx_error *add_in_register(hx_frame_parts *frames, const struct hx_code_lo
         i++;
     part->start = i;
     part->end = i + 1;
-    part->tid = place->tid;
-    if (kept.state != HX_KEPT_HELD || i == HX_REGS_MAX || has_register(frames, place->tid, i))
+    part->tid = frame->tid;
+    if (kept != HX_KEPT_HELD || i == HX_REGS_MAX || has_register(frames, frame->tid, i))
         return NULL;
     return add_part(frames, &frames->registers, part);
 }
 
-hx_error *hx_frame_parts_add(hx_frame_parts *frames, hx_code *code,
-                             const struct hx_frame_place *place)
+hx_error *hx_frame_parts_add(hx_frame_parts *frames, hx_code *code, uint32_t file,
+                             const struct hx_stopped_frame *frame)
 {
-    const uint64_t sp = place->frame.sp, cfa = place->cfa;
+    const uint64_t sp = frame->sp, cfa = frame->cfa;
     struct hx_frame_part span = {.sp = sp, .start = sp, .end = cfa, .type = ""};
     const struct hx_code_local *local;
     if (cfa <= sp || cfa - sp > FRAME_MAX || sp < RED_ZONE ||
         cfa > UINT64_MAX - ABOVE - FRAME_MAX || frames->full)
         return NULL;
-    size_t n = hx_code_frame(code, place->file, place->vaddr, &span.function, &local);
+    size_t n = hx_code_frame(code, file, frame->vaddr, &span.function, &local);
     if (!span.function)
         return NULL;
-    span.module = hx_code_name(code, place->file);
+    span.module = hx_code_name(code, file);
     for (size_t i = 0; i < n; i++) {
         struct hx_frame_part part = span;
         if (!local[i].function)
@@ -112,8 +111,8 @@ hx_error *hx_frame_parts_add(hx_frame_parts *frames, hx_code *code,
         part.local = local[i].name;
         part.type = local[i].type;
         if (local[i].base == HX_CODE_IN_REGISTER) {
-            HX_TRY(add_in_register(frames, &local[i], place, &part));
-        } else if (place_on_stack(&local[i], place, &part.start)) {
+            HX_TRY(add_in_register(frames, &local[i], frame, &part));
+        } else if (place_on_stack(&local[i], frame, &part.start)) {
             part.end = part.start + local[i].size;
             HX_TRY(add_part(frames, &frames->parts, &part));
         }

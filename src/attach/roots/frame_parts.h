@@ -8,6 +8,7 @@
 #define HX_ATTACH_ROOTS_FRAME_PARTS_H
 
 #include "base/vec.h"
+#include "model/snapshot.h"
 #include "sym/code/code.h"
 
 #include <sys/types.h>
@@ -33,25 +34,9 @@ typedef struct hx_frame_parts {
     bool full;                    /* there were more */
 } hx_frame_parts;
 
-/* What a register had when a frame was left. */
-struct hx_kept_register {
-    enum { HX_KEPT_NOT, HX_KEPT_HELD, HX_KEPT_SAVED } state; /* HELD: the thread has it still */
-    uint64_t address;                                        /* SAVED: there */
-};
-
-/* One frame; file and vaddr: the code that it was left at. */
-struct hx_frame_place {
-    pid_t tid;
-    bool innermost; /* all registers are its own */
-    uint32_t file;
-    uint64_t vaddr;
-    struct hx_cfi_frame frame;
-    uint64_t cfa;
-    struct hx_kept_register kept[HX_CFI_KEPT];
-};
-
-hx_error *hx_frame_parts_add(hx_frame_parts *frames, hx_code *code,
-                             const struct hx_frame_place *place);
+/* file: that of the frame's code, in the set of files. */
+hx_error *hx_frame_parts_add(hx_frame_parts *frames, hx_code *code, uint32_t file,
+                             const struct hx_stopped_frame *frame);
 
 /* Brings all of them together: of parts that lie over each other the one that begins first stays.
  */

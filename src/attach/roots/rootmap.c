@@ -87,21 +87,32 @@ static bool has_aligned_word(uint64_t start, uint64_t end)
 
 /* --- frames ---------------------------------------------------------------------- */
 
-/* A word of a frame is the function's, and where it has a name, the variable's. `where`: "", or
- * what holds it instead of memory. */
+hx_error *hx_frame_root_name(struct hx_root *root, const struct hx_frame_part *part,
+                             const char *where)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text function = {0}, name = {0};
+    hx_function_name_bare(&function, part->function, strlen(part->function));
+    if (part->local)
+        hx_text_putf(&name, "%s: %s%s", hx_text_str(&function), part->local, where);
+    else
+        hx_text_putf(&name, "%s +0x%" PRIx64, hx_text_str(&function), root->address - part->sp);
+    HX_NEED(!function.failed && !name.failed);
+    root->name = hx_steal(name.s);
+    root->module = strdup(part->module);
+    root->type_spelling = part->local && *part->type ? strdup(part->type) : NULL;
+    HX_NEED(root->module && (root->type_spelling || !part->local || !*part->type));
+    return NULL;
+}
+
 static hx_error *add_frame_root(struct builder *builder, struct hx_root root,
                                 const struct hx_frame_part *part, const char *where)
 {
-    HX_CLEANUP(hx_text_free) struct hx_text function = {0};
-    hx_function_name_bare(&function, part->function, strlen(part->function));
-    HX_NEED(!function.failed);
-    if (!part->local)
-        return add_mapped_root(builder->snapshot, root, part->module, "%s +0x%" PRIx64,
-                               hx_text_str(&function), root.address - part->sp);
-    if (*part->type)
-        HX_NEED(root.type_spelling = strdup(part->type));
-    return add_mapped_root(builder->snapshot, root, part->module, "%s: %s%s",
-                           hx_text_str(&function), part->local, where);
+    hx_error *err = hx_frame_root_name(&root, part, where);
+    if (!err && !hx_vec_push(&builder->snapshot->roots, root))
+        err = hx_error_nomem();
+    if (err)
+        hx_root_deinit(&root);
+    return err;
 }
 
 /* --- registers ------------------------------------------------------------------- */
@@ -318,6 +329,20 @@ static hx_error *add_mapping_roots(struct builder *builder)
 
 /* --- stacks and thread-local storage --------------------------------------------------- */
 
+/* For who names them later. */
+static hx_error *keep_block(struct builder *builder, const struct hx_thread_block *block)
+{
+    struct hx_snapshot *snapshot = builder->snapshot;
+    const uint64_t bias = hx_module_bias(builder->modules, block->module);
+    uint32_t file = 0;
+    while (file < snapshot->loaded.n && snapshot->loaded.v[file].bias != bias)
+        file++;
+    if (file < snapshot->loaded.n && snapshot->tls_blocks.n < HX_TLS_BLOCKS_MAX)
+        HX_NEED(hx_vec_push(&snapshot->tls_blocks,
+                            (struct hx_tls_block){block->start, block->end, file, block->tid}));
+    return NULL;
+}
+
 /* The named variables of a block of thread-local storage. What is in them is theirs, wherever the
  * block lies. */
 static hx_error *add_thread_locals(struct builder *builder, const struct hx_thread_block *block)
@@ -331,6 +356,9 @@ static hx_error *add_thread_locals(struct builder *builder, const struct hx_thre
         hx_error_free(err);
         return NULL;
     }
+    const char *unused;
+    if (hx_module_is_bare(builder->modules, block->module, &unused))
+        return keep_block(builder, block);
     for (size_t i = 0; i < n && builder->named.n < THREAD_LOCALS_MAX; i++) {
         const uint64_t start = block->start + (symbol[i].address - HX_TLS_SPACE);
         if (!has_aligned_word(start, start + symbol[i].size))

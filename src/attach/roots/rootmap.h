@@ -18,6 +18,11 @@
 hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx_ranges *excluded,
                      const hx_frame_parts *frames);
 
+/* Names a root without a name that a part of a frame is: a word of one is the function's, and where
+ * it has a name, the variable's. `where`: "", or what holds it instead of memory (" in rbx"). */
+hx_error *hx_frame_root_name(struct hx_root *root, const struct hx_frame_part *part,
+                             const char *where);
+
 /* Calls the roots that hx_scan() has left what their programs call them: until then the name of one
  * with a symbol is that symbol. HX_E_CANCEL. */
 hx_error *hx_rootmap_names(struct hx_snapshot *snapshot, hx_modules *modules,

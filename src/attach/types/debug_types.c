@@ -2,7 +2,6 @@
 #include "attach/types/debug_types.h"
 
 #include "base/cleanup.h"
-#include "base/pairs.h"
 #include "base/timing.h"
 #include "sym/code/code.h"
 #include "sym/reading.h"
@@ -17,31 +16,22 @@ struct debug_file {
 };
 typedef HX_VEC(struct debug_file) debug_files;
 
-/* The files that code is mapped from, each once, whose types could be read. */
-static hx_error *collect_files(const struct hx_snapshot *snapshot, pid_t via, hx_code *code,
+/* The loaded files whose types could be read. */
+static hx_error *collect_files(const struct hx_snapshot *snapshot, hx_code *code,
                                uint64_t deadline_ns, const struct hx_progress *progress,
                                debug_files *ret, size_t *ret_late)
 {
-    HX_CLEANUP(hx_pairs_free) struct hx_pairs seen = {0};
-    for (size_t i = 0; i < snapshot->n_mappings; i++) {
-        const struct hx_mapping *mapping = &snapshot->mapping[i];
-        struct debug_file file = {0};
-        uint32_t number, *known;
-        if (!(mapping->prot & HX_PROT_X) || !hx_mapping_is_file(mapping))
+    for (size_t i = 0; i < snapshot->loaded.n; i++) {
+        const struct hx_loaded_file *loaded = &snapshot->loaded.v[i];
+        struct debug_file file = {.bias = loaded->bias};
+        if (loaded->code == HX_NO_FILE)
             continue;
-        HX_TRY(hx_code_add(code, via, mapping, &number));
-        if (number == HX_NO_FILE || !hx_code_bias(code, number, mapping, &file.bias))
-            continue;
-        HX_TRY(hx_pairs_at(&seen, number, &known));
-        if (*known != HX_NO_PAIR)
-            continue;
-        *known = 0;
         if (hx_now_ns() < deadline_ns)
-            HX_TRY(hx_code_type_table(code, number, deadline_ns, &file.table));
+            HX_TRY(hx_code_type_table(code, loaded->code, deadline_ns, &file.table));
         *ret_late += !file.table && hx_now_ns() >= deadline_ns;
         if (hx_progress_cancelled(progress))
             return hx_error_cancelled("types");
-        file.name = hx_code_name(code, number);
+        file.name = hx_code_name(code, loaded->code);
         HX_NEED(!file.table || hx_vec_push(ret, file));
     }
     return NULL;
@@ -155,7 +145,7 @@ static hx_error *bring_together(const struct hx_snapshot *snapshot, const debug_
     return NULL;
 }
 
-hx_error *hx_debug_types_find(const struct hx_snapshot *snapshot, pid_t via, hx_code *code,
+hx_error *hx_debug_types_find(const struct hx_snapshot *snapshot, hx_code *code,
                               uint64_t deadline_ns, const struct hx_progress *progress,
                               struct hx_debug_types *ret)
 {
@@ -163,7 +153,7 @@ hx_error *hx_debug_types_find(const struct hx_snapshot *snapshot, pid_t via, hx_
     uint64_t begun = hx_timing_begin();
     hx_reading_listen(hx_code_reading(code), progress);
     size_t late = 0;
-    hx_error *err = collect_files(snapshot, via, code, deadline_ns, progress, &files, &late);
+    hx_error *err = collect_files(snapshot, code, deadline_ns, progress, &files, &late);
     hx_reading_listen(hx_code_reading(code), NULL);
     hx_timing_end(begun, "type tables", files.n);
     begun = hx_timing_begin();

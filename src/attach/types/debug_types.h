@@ -18,9 +18,8 @@ struct hx_debug_types {
     size_t late; /* files that were left out because the deadline had passed */
 };
 
-/* What can be read until deadline_ns (CLOCK_MONOTONIC). `via`: the thread through which files are
- * opened, 0: none. */
-hx_error *hx_debug_types_find(const struct hx_snapshot *snapshot, pid_t via, hx_code *code,
+/* Of snapshot.loaded, what can be read until deadline_ns (CLOCK_MONOTONIC). */
+hx_error *hx_debug_types_find(const struct hx_snapshot *snapshot, hx_code *code,
                               uint64_t deadline_ns, const struct hx_progress *progress,
                               struct hx_debug_types *ret);
 void hx_debug_types_deinit(struct hx_debug_types *types);

@@ -12,12 +12,11 @@
 #define WAIT_NS   UINT64_C(2000000000) /* of an explorer for types */
 #define HINTS_MAX ((size_t)1 << 20)    /* bytes of a file of --types */
 
-/* Is a file of that name, or with that beginning, mapped? */
+/* Is a file of that name, or with that beginning, loaded? */
 static bool runs_program(const struct hx_snapshot *snapshot, const char *program)
 {
-    for (size_t i = 0; i < snapshot->n_mappings; i++) {
-        const char *path = snapshot->mapping[i].path;
-        const char *name = path ? strrchr(path, '/') : NULL;
+    for (size_t i = 0; i < snapshot->loaded.n; i++) {
+        const char *name = strrchr(snapshot->loaded.v[i].path, '/');
         if (name && strncmp(name + 1, program, strlen(program)) == 0)
             return true;
     }
@@ -46,14 +45,18 @@ static hx_error *read_hints(const struct hx_args *args, const struct hx_snapshot
     return NULL;
 }
 
-static hx_error *type_objects(struct hx_snapshot *snapshot, const struct hx_debug_types *types,
-                              const hx_type_hints *hints, const struct hx_progress *progress)
+hx_error *hx_type_objects(const struct hx_args *args, struct hx_snapshot *snapshot,
+                          const struct hx_debug_types *types, const struct hx_progress *progress)
 {
+    HX_CLEANUP(hx_type_hints_free) hx_type_hints hints = {0};
     HX_TYPING hx_typing *typing = NULL;
+    HX_TRY(read_hints(args, snapshot, &hints)); /* they are wrong, also when nobody needs them */
+    if (!types->types.table.n_types)
+        return NULL;
     const struct hx_typing_source source = {.table = &types->types.table,
                                             .place = types->places.v,
                                             .n_places = types->places.n,
-                                            .hints = hints};
+                                            .hints = &hints};
     HX_TRY(hx_typing_find(snapshot, &source, progress, &typing));
     HX_TRY(hx_typing_judge(typing, snapshot));
     return hx_typing_layouts(typing, snapshot);
@@ -63,16 +66,13 @@ hx_error *hx_take_types(struct hx_session *session, struct hx_snapshot *snapshot
                         const struct hx_progress *progress)
 {
     const bool waits = session->analysis.parts != HX_ANALYSE_LATER;
-    HX_CLEANUP(hx_type_hints_free) hx_type_hints hints = {0};
     HX_CLEANUP(hx_debug_types_deinit) struct hx_debug_types types = {0};
-    HX_TRY(read_hints(session->args, snapshot, &hints));
-    if (snapshot->no_heap)
-        return NULL;
-    HX_TRY(hx_attach_debug_types(session->attach, snapshot,
-                                 waits ? UINT64_MAX : hx_now_ns() + WAIT_NS, progress, &types));
+    if (!snapshot->no_heap)
+        HX_TRY(hx_attach_debug_types(session->attach, snapshot,
+                                     waits ? UINT64_MAX : hx_now_ns() + WAIT_NS, progress, &types));
     if (types.late)
         hx_snapshot_note(snapshot, false,
                          "the types of %zu file%s were not read in time: heapx snap takes it",
                          types.late, types.late == 1 ? "" : "s");
-    return types.types.table.n_types ? type_objects(snapshot, &types, &hints, progress) : NULL;
+    return hx_type_objects(session->args, snapshot, &types, progress);
 }

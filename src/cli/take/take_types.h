@@ -9,4 +9,10 @@
 hx_error *hx_take_types(struct hx_session *session, struct hx_snapshot *snapshot,
                         const struct hx_progress *progress);
 
+struct hx_debug_types;
+
+/* The same of a snapshot whose debug information was read, also of a stored one. */
+hx_error *hx_type_objects(const struct hx_args *args, struct hx_snapshot *snapshot,
+                          const struct hx_debug_types *types, const struct hx_progress *progress);
+
 #endif

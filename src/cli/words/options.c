@@ -342,6 +342,9 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
     case HX_OPT_EXE:
         args->exe = value;
         return NULL;
+    case HX_OPT_DEBUG:
+        args->debug = value;
+        return NULL;
     case HX_OPT_SYSROOT:
         args->sysroot = value;
         return NULL;

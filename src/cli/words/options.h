@@ -37,6 +37,7 @@
     X(OBJECT, "object", 0, "ADDR", "the object that a picture is about")                           \
     X(EXE, "exe", 0, "FILE", "the program that a core is of")                                      \
     X(SYSROOT, "sysroot", 0, "DIR", "where the files of a core's machine lie")                     \
+    X(DEBUG, "debug", 0, "DIR", "where files of debug information lie, by build-id or name")       \
     X(FORMAT, "format", 0, "text|json|csv",                                                        \
       "how results are printed; text by default (leaks: suppressions, too)")                       \
     X(PAUSE, "pause", 0, "auto|precopy|fork|copy",                                                 \
@@ -128,8 +129,8 @@ struct hx_args {
     size_t n_types;
     bool strict, all;
     bool as_suppressions; /* --format suppressions: rows of leaks as entries that match them */
-    const char *by, *of, *exe, *sysroot; /* NULL: not said */
-    uint64_t object;                     /* --object */
+    const char *by, *of, *exe, *sysroot, *debug; /* NULL: not said */
+    uint64_t object;                             /* --object */
     uint64_t every_ns, duration_ns, count, limit;
     enum hx_format format;
     const char *pause; /* a method that is asked for and not in this version; else NULL */

@@ -204,7 +204,14 @@ static const char *const steps[HX_STORE_SCHEMA + 1] = {
     "CREATE TABLE hx_layout(snapshot INTEGER, layout INTEGER, size INTEGER, repeats INTEGER,"
     " PRIMARY KEY(snapshot, layout)) WITHOUT ROWID;"
     "CREATE TABLE hx_field(snapshot INTEGER, layout INTEGER, offset INTEGER, name TEXT,"
-    " target TEXT, PRIMARY KEY(snapshot, layout, offset)) WITHOUT ROWID;",
+    " target TEXT, PRIMARY KEY(snapshot, layout, offset)) WITHOUT ROWID;"
+    "CREATE TABLE hx_loaded(snapshot INTEGER, number INTEGER, path TEXT, build_id TEXT,"
+    " bias INTEGER, PRIMARY KEY(snapshot, number)) WITHOUT ROWID;"
+    "CREATE TABLE hx_stopped_frame(snapshot INTEGER, tid INTEGER, position INTEGER, file INTEGER,"
+    " vaddr INTEGER, sp INTEGER, cfa INTEGER, fp INTEGER, rbx INTEGER, rbp INTEGER, r12 INTEGER,"
+    " r13 INTEGER, r14 INTEGER, r15 INTEGER, PRIMARY KEY(snapshot, tid, position)) WITHOUT ROWID;"
+    "CREATE TABLE hx_tls_block(snapshot INTEGER, start INTEGER, bytes INTEGER, file INTEGER,"
+    " tid INTEGER, PRIMARY KEY(snapshot, start)) WITHOUT ROWID;",
 };
 /* clang-format on */
 

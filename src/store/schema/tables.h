@@ -38,6 +38,17 @@ END(.primary_key = "snapshot, root_id")
 TABLE(bare, 0) /* modules whose variables have no names */
     INTEGER(snapshot) NAME(module) NAME(path) NAME(build_id)
 END(.primary_key = "snapshot, module")
+TABLE(loaded, 0) /* files with code, and how far from their p_vaddr */
+    INTEGER(snapshot) INTEGER(number) NAME(path) NAME(build_id) INTEGER(bias)
+END(.primary_key = "snapshot, number")
+TABLE(stopped_frame, 0) /* registers: where they are saved; 1: nowhere yet; 0: unknown */
+    INTEGER(snapshot) INTEGER(tid) INTEGER(position) INTEGER(file) INTEGER(vaddr) INTEGER(sp)
+    INTEGER(cfa) INTEGER(fp) INTEGER(rbx) INTEGER(rbp) INTEGER(r12) INTEGER(r13) INTEGER(r14)
+    INTEGER(r15)
+END(.primary_key = "snapshot, tid, position")
+TABLE(tls_block, 0) /* of a file whose variables have no names */
+    INTEGER(snapshot) INTEGER(start) INTEGER(bytes) INTEGER(file) INTEGER(tid)
+END(.primary_key = "snapshot, start")
 TABLE(leak, HX_SUPPRESSED)
     INTEGER(snapshot) NAME(kind) NAME(type) NAME(site) INTEGER(bytes) INTEGER(objects)
     INTEGER(stack_id)

@@ -859,6 +859,13 @@ static hx_error *make_rule(const struct hx_writer *w, const struct hx_analysis *
     return wanted->has_hold ? NULL : hx_analysed_hold(w->db, w->what, w->id, &analysis->hold);
 }
 
+hx_error *hx_analyse_prepare(struct hx_writer *w)
+{
+    if (!w->objects.n)
+        HX_TRY(find_objects(w));
+    return w->class ? NULL : classify_stored(w);
+}
+
 hx_error *hx_analyse(struct hx_writer *w, const struct hx_analysis *wanted, unsigned parts)
 {
     HX_CLEANUP(cleanup_rule) struct rule rule = {0};
@@ -869,9 +876,7 @@ hx_error *hx_analyse(struct hx_writer *w, const struct hx_analysis *wanted, unsi
         HX_TRY(hx_analyse_types(w));
         HX_TRY(keep_rule(w, analysis));
     }
-    HX_TRY(find_objects(w));
-    if (!w->class)
-        HX_TRY(classify_stored(w));
+    HX_TRY(hx_analyse_prepare(w));
     hx_error *err = analyse_parts(w, analysis, rounds, parts);
     if (rounds)
         hx_edges_restore(w->snapshot, analysis->threads);

@@ -28,6 +28,9 @@ hx_error *hx_analysed_hold(sqlite3 *db, const char *what, int64_t number,
 
 /* --- for the parts --- */
 
+/* Finds the blocks of objects, and how their rows lie. hx_analyse() does it by itself. */
+hx_error *hx_analyse_prepare(struct hx_writer *w);
+
 /* Fills value[0 .. to - from) with what a column says of objects [from, to). Several threads do. */
 typedef void hx_gather_fn(const void *context, uint64_t from, uint64_t to, uint64_t *value);
 

@@ -32,12 +32,39 @@ hx_error *hx_writer_roots(struct hx_writer *w, bool named_only)
     return NULL;
 }
 
-static hx_error *write_bare(struct hx_writer *w)
+hx_error *hx_writer_bare(struct hx_writer *w)
 {
     for (size_t i = 0; i < w->snapshot->bare.n; i++) {
         const struct hx_bare_module *bare = &w->snapshot->bare.v[i];
         HX_TRY(hx_write(w, bare, .module = hx_str(bare->module), .path = hx_str(bare->path),
                         .build_id = hx_str(bare->build_id)));
+    }
+    return NULL;
+}
+
+/* What heapx symbolize asks for. */
+static hx_error *write_stop(struct hx_writer *w)
+{
+    const struct hx_snapshot *s = w->snapshot;
+    for (size_t i = 0; i < s->loaded.n; i++)
+        HX_TRY(hx_write(w, loaded, .number = hx_int(i), .path = hx_str(s->loaded.v[i].path),
+                        .build_id = hx_str(s->loaded.v[i].build_id),
+                        .bias = hx_int(s->loaded.v[i].bias)));
+    for (size_t i = 0; i < s->frames.n; i++) {
+        const struct hx_stopped_frame *frame = &s->frames.v[i];
+        const uint64_t *kept = frame->kept;
+        HX_TRY(hx_write(w, stopped_frame, .tid = hx_int(frame->tid),
+                        .position = hx_int(frame->position), .file = hx_int(frame->file),
+                        .vaddr = hx_int(frame->vaddr), .sp = hx_int(frame->sp),
+                        .cfa = hx_int(frame->cfa), .fp = hx_int_if(frame->fp_known, frame->fp),
+                        .rbx = hx_int(kept[0]), .rbp = hx_int(kept[1]), .r12 = hx_int(kept[2]),
+                        .r13 = hx_int(kept[3]), .r14 = hx_int(kept[4]), .r15 = hx_int(kept[5])));
+    }
+    for (size_t i = 0; i < s->tls_blocks.n; i++) {
+        const struct hx_tls_block *block = &s->tls_blocks.v[i];
+        HX_TRY(hx_write(w, tls_block, .start = hx_int(block->start),
+                        .bytes = hx_int(block->end - block->start), .file = hx_int(block->file),
+                        .tid = hx_int(block->tid)));
     }
     return NULL;
 }
@@ -67,7 +94,7 @@ static hx_error *write_types(struct hx_writer *w)
     return NULL;
 }
 
-static hx_error *write_layouts(struct hx_writer *w)
+hx_error *hx_writer_layouts(struct hx_writer *w)
 {
     for (size_t i = 0; i < w->snapshot->layouts.n; i++) {
         const struct hx_layout *layout = &w->snapshot->layouts.v[i];
@@ -198,10 +225,11 @@ static hx_error *write_losses(struct hx_writer *w)
 hx_error *hx_writer_records(struct hx_writer *w)
 {
     HX_TRY(hx_writer_roots(w, false));
-    HX_TRY(write_bare(w));
+    HX_TRY(hx_writer_bare(w));
+    HX_TRY(write_stop(w));
     HX_TRY(hx_writer_named(w));
     HX_TRY(write_types(w));
-    HX_TRY(write_layouts(w));
+    HX_TRY(hx_writer_layouts(w));
     HX_TRY(write_shapes(w));
     HX_TRY(write_account(w));
     HX_TRY(hx_writer_leaks(w));
@@ -265,12 +293,12 @@ hx_error *hx_writer_notes(const struct hx_writer *w, const char *before, struct 
     return ret->failed || w->notes.failed ? hx_error_nomem() : NULL;
 }
 
-static uint64_t typed_bytes(const struct hx_writer *w)
+struct hx_int hx_writer_typed_bytes(const struct hx_writer *w)
 {
     uint64_t bytes = 0;
     for (uint64_t i = 0; w->graph->type && i < w->graph->n; i++)
         bytes += hx_writer_type(w, i) ? w->graph->size[i] : 0;
-    return bytes;
+    return hx_int_if(!w->snapshot->no_heap && w->graph->type, bytes);
 }
 
 hx_error *hx_writer_summary(struct hx_writer *w)
@@ -303,5 +331,5 @@ hx_error *hx_writer_summary(struct hx_writer *w)
         .notes = {notes.n ? notes.s : NULL, notes.n}, .parts = hx_int(w->parts),
         .started_at_ns = hx_int_if(s->started_at_ns, s->started_at_ns),
         .stray_edges = w->stray_edges, .doubt_bytes = w->doubt_bytes,
-        .typed_bytes = hx_int_if(heap && w->graph->type, typed_bytes(w)));
+        .typed_bytes = hx_writer_typed_bytes(w));
 }

@@ -112,6 +112,9 @@ static inline uint32_t hx_writer_shape(const struct hx_writer *w, uint64_t objec
 hx_error *hx_writer_roots(struct hx_writer *w, bool named_only);
 hx_error *hx_writer_root_edges(struct hx_writer *w);
 hx_error *hx_writer_named(struct hx_writer *w);
+hx_error *hx_writer_bare(struct hx_writer *w);
+hx_error *hx_writer_layouts(struct hx_writer *w);
+struct hx_int hx_writer_typed_bytes(const struct hx_writer *w); /* NULL: nobody looked */
 
 /* What is lost, by kind, type and site. */
 hx_error *hx_writer_leaks(struct hx_writer *w);

@@ -166,17 +166,6 @@ struct finisher {
     uint64_t *seen; /* bit for each object: counted for the current root */
 };
 
-/* Distinct targets of the edges; seen is all zero before and after. */
-static uint64_t distinct_targets(uint64_t *seen, const struct hx_root_edge *edge, size_t n)
-{
-    uint64_t distinct = 0;
-    for (size_t i = 0; i < n; i++)
-        distinct += hx_bit_add(seen, edge[i].target);
-    for (size_t i = 0; i < n; i++)
-        hx_bit_clear(seen, edge[i].target);
-    return distinct;
-}
-
 /* Takes `root` (its strings are then the list's) with edges [from, to). */
 static bool keep_root(struct finisher *finisher, struct hx_root *root, size_t from, size_t to)
 {
@@ -184,7 +173,8 @@ static bool keep_root(struct finisher *finisher, struct hx_root *root, size_t fr
                             sizeof *finisher->root))
         return false;
     struct hx_root_edge *edge = finisher->snapshot->root_edges.v;
-    root->direct_objects = to > from ? distinct_targets(finisher->seen, edge + from, to - from) : 0;
+    root->direct_objects =
+        to > from ? hx_root_edge_targets(edge + from, to - from, finisher->seen) : 0;
     for (size_t i = from; i < to; i++)
         edge[i].root = (uint32_t)finisher->n;
     finisher->root[finisher->n++] = *root;

@@ -77,6 +77,7 @@ struct layouts {
     struct hx_pairs of;     /* type and repeats to layouts */
     struct hx_pairs fields; /* layout and word to 0 */
     HX_VEC(uint32_t) type;  /* of each layout */
+    uint32_t before;        /* those that the snapshot had; nothing is added to them */
 };
 
 static hx_error *layout_of(struct layouts *layouts, uint32_t type, bool repeats, uint32_t *ret)
@@ -174,7 +175,7 @@ static hx_error *root_fields(struct layouts *layouts)
         const uint64_t at = place->address ? place->address - root->address : 0;
         const uint32_t type = hx_typing_element(table, place->type);
         HX_TRY(layout_of(layouts, type, type != place->type, &layout));
-        if (!root->layout) {
+        if (root->layout <= layouts->before) {
             root->layout = layout + 1;
             root->layout_at = at;
         }
@@ -192,8 +193,13 @@ static int compare_fields(const void *a, const void *b)
 
 hx_error *hx_typing_layouts(hx_typing *typing, struct hx_snapshot *snapshot)
 {
-    struct layouts layouts = {.typing = typing, .snapshot = snapshot};
-    hx_error *err = snapshot->graph.typed ? object_fields(&layouts) : NULL;
+    struct layouts layouts = {
+        .typing = typing, .snapshot = snapshot, .before = (uint32_t)snapshot->layouts.n};
+    hx_error *err = NULL;
+    while (!err && layouts.type.n < layouts.before)
+        err = hx_vec_push(&layouts.type, 0) ? NULL : hx_error_nomem();
+    if (!err && snapshot->graph.typed)
+        err = object_fields(&layouts);
     if (!err)
         err = root_fields(&layouts);
     for (size_t i = 0; i < snapshot->layouts.n; i++)

@@ -404,7 +404,8 @@ static hx_error *take_back(struct spread *spread, const struct hx_progress *prog
         HX_TRY(support_of_roots(spread));
         HX_TRY(support_of_objects(spread));
         for (hx_obj i = 0; i < graph->n; i++)
-            if (HX_TYPED_SOURCE(graph->typed[i]) == HX_TYPED_POINTER && !spread->votes[i]) {
+            if (HX_TYPED_SOURCE(graph->typed[i]) == HX_TYPED_POINTER && !spread->votes[i] &&
+                !(graph->type[i] & HX_TYPE_BY_VTABLE)) {
                 graph->typed[i] = 0;
                 graph->type[i] = HX_NO_TYPE;
                 taken++;
@@ -419,32 +420,57 @@ static hx_error *take_back(struct spread *spread, const struct hx_progress *prog
     return NULL;
 }
 
-/* Objects with a vtable: the type is the table's where it has one that fits. */
-static hx_error *spread_vtables(struct spread *spread)
+/* Does the table have what a type that was found before is made of: "Node" of "Node *[]"? */
+static hx_error *is_known_again(struct hx_typing *typing, const char *name, bool *ret)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text base = {0};
+    uint32_t number;
+    size_t n = strlen(name);
+    while (n > 2 && (strncmp(name + n - 2, "[]", 2) == 0 || strncmp(name + n - 2, " *", 2) == 0 ||
+                     strncmp(name + n - 2, "**", 2) == 0))
+        n -= name[n - 1] == '*' && name[n - 2] == '*' ? 1 : 2;
+    hx_text_putn(&base, name, n);
+    HX_NEED(!base.failed);
+    HX_TRY(hx_word_maps_find(&typing->maps, hx_text_str(&base), &number));
+    *ret = number != 0;
+    return NULL;
+}
+
+/* Objects that have a type: with a vtable it is the table's where it has one that fits. What
+ * pointers said, in a snapshot that was stored, they say again where the table knows the type. */
+static hx_error *spread_known(struct spread *spread)
 {
     struct hx_snapshot *snapshot = spread->snapshot;
     struct hx_graph *graph = spread->graph;
     struct hx_typing *typing = spread->typing;
-    HX_NEED(hx_vec_reserve(&typing->number, snapshot->types.n + 1));
+    HX_FREE bool *again = calloc(snapshot->types.n + 1, sizeof *again);
+    HX_NEED(again && hx_vec_reserve(&typing->number, snapshot->types.n + 1));
     typing->number.n = snapshot->types.n;
     for (size_t i = 0; i < snapshot->types.n; i++) {
         HX_TRY(hx_word_maps_find(&typing->maps, snapshot->types.v[i].name, &typing->number.v[i]));
+        HX_TRY(is_known_again(typing, snapshot->types.v[i].name, &again[i]));
         if (!typing->number.v[i])
             typing->number.v[i] = HX_TYPE_BY_VTABLE | (uint32_t)i;
     }
     for (hx_obj i = 0; i < graph->n; i++) {
         if (graph->type[i] >= snapshot->types.n)
             continue;
-        const uint32_t by_vtable = HX_TYPE_BY_VTABLE | graph->type[i];
-        const uint32_t number = typing->number.v[graph->type[i]];
-        const enum hx_confidence confidence = snapshot->types.v[graph->type[i]].confidence;
+        const uint32_t type = graph->type[i], number = typing->number.v[type];
+        hx_typed *typed = &graph->typed[i];
+        const enum hx_type_source source = HX_TYPED_SOURCE(*typed);
+        if (source != HX_TYPED_NOT && source != HX_TYPED_VTABLE) {
+            graph->type[i] = again[type] ? HX_NO_TYPE : HX_TYPE_BY_VTABLE | type;
+            *typed = again[type] ? 0 : *typed;
+            continue;
+        }
         /* `likely` is an object within the block, or at its start: only then it is as large. */
         const bool whole =
             !(number & HX_TYPE_BY_VTABLE) &&
             hx_typing_fit(spread->table, number, graph->size[i],
                           graph->requested ? graph->requested[i] : HX_NO_REQUEST) == HX_FIT_ONE;
-        graph->type[i] = whole ? number : by_vtable;
-        graph->typed[i] = HX_TYPED(confidence, HX_TYPED_VTABLE);
+        graph->type[i] = whole ? number : HX_TYPE_BY_VTABLE | type;
+        if (source == HX_TYPED_NOT)
+            *typed = HX_TYPED(snapshot->types.v[type].confidence, HX_TYPED_VTABLE);
         if (whole) {
             spread->votes[i] = SUPPORT_MAX;
             push_object(spread, i);
@@ -559,6 +585,7 @@ static hx_error *add_type(struct naming *naming, uint32_t type, bool repeats, ui
     const struct hx_type *class;
     if (type & HX_TYPE_BY_VTABLE) {
         class = &naming->snapshot->types.v[type & ~HX_TYPE_BY_VTABLE];
+        fresh.layout = class->layout;
         hx_text_puts(&name, class->name);
     } else {
         hx_typing_put_name(naming->typing, type, repeats, &name);
@@ -719,11 +746,11 @@ static hx_error *type_objects(struct spread *spread, const struct hx_progress *p
         HX_TRY(hx_big_array(graph->type, graph->n));
         memset(graph->type, 0xff, graph->n * sizeof *graph->type);
     }
-    hx_big_array_free(graph->typed);
-    HX_TRY(hx_big_array(graph->typed, graph->n));
+    if (!graph->typed)
+        HX_TRY(hx_big_array(graph->typed, graph->n));
     HX_TRY(hx_big_array(spread->votes, graph->n));
     HX_NEED(spread->stack = malloc(STACK * sizeof *spread->stack));
-    HX_TRY(spread_vtables(spread));
+    HX_TRY(spread_known(spread));
     HX_TRY(spread_all(spread, progress));
     HX_TRY(spread_roots(spread, false, progress));
     HX_TRY(spread_roots(spread, true, progress));
