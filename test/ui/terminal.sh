@@ -16,7 +16,7 @@ show() { tm capture-pane -t t -p; }
 
 # Waits until the screen shows a line like the pattern.
 await() { # WHAT PATTERN
-    for _ in $(seq 100); do
+    for _ in $(seq $((100 * ${HX_SLOW:-1}))); do
         show | grep -qE -e "$2" && return 0
         sleep 0.1
     done
@@ -88,6 +88,7 @@ await fg '283/283'
 keys g
 await 'after fg' '^>.*71.0K'
 keys Q
+await 'shell again' '^\$ *$' # what is typed before curses has ended is thrown away
 keys 'echo status $?' Enter
 await quit 'status 0'
 terminal_is_sane quit

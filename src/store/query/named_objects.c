@@ -19,10 +19,14 @@
     " AND f.offset = iif(l.repeats, " offset " % l.size, " offset ")"                              \
     " WHERE l.snapshot = $snapshot AND l.layout = " layout "), '')"
 
+/* Behind a field what its type says of the object, where that is called otherwise. */
+#define SAYS                                                                                       \
+    " || iif(f.target <> (SELECT rtrim(s.type, '[]') FROM objects s WHERE s.snapshot = $snapshot"  \
+    " AND s.address = $address), ' (says ' || f.target || ')', '')"
 #define FIELD_OF_ROOT                                                                              \
     FIELD("q.layout", "(e.address - r.address - q.layout_at)",                                     \
-          "iif(f.name LIKE '[%' OR l.repeats, '', '.') || ", "")
-#define FIELD_FROM FIELD("y.layout", "e.offset", "", " || ' of '")
+          "iif(f.name LIKE '[%' OR l.repeats, '', '.') || ", SAYS)
+#define FIELD_FROM FIELD("y.layout", "e.offset", "", SAYS " || ' of '")
 #define FIELD_TO                                                                                   \
     FIELD("(SELECT y.layout FROM objects s JOIN " LAYOUTS " y ON y.name = s.type"                  \
           " WHERE s.snapshot = $snapshot AND s.address = $address)",                               \
