@@ -44,6 +44,8 @@
 #define HX_READ_UNITS   ((size_t)1 << 20)
 /* Processor time for names by the debug information of one file; a browser's takes 4 s. */
 #define HX_READ_FILE_NS ((uint64_t)10000000000)
+/* The same for the table of its types, which is read once: 1 GiB takes 15 to 20 s. */
+#define HX_READ_TYPES_NS ((uint64_t)60000000000)
 
 #define HX_UNREAD_SYMBOLS "symbols beyond the first 4 million"
 

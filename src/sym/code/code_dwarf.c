@@ -58,6 +58,7 @@ struct hx_code_dwarf {
     uint64_t budget;   /* entries and ranges that may still be looked at */
     uint64_t spent_ns; /* processor time of earlier calls, and when this one began */
     uint64_t begun_ns;
+    uint64_t allowed_ns;
     HX_VEC(struct unit) units;
     HX_VEC(struct range) ranges;
     struct hx_code_store kept; /* strings that are made */
@@ -93,16 +94,27 @@ void hx_code_dwarf_end(struct hx_code_dwarf *dwarf)
     dwarf->spent_ns += processor_ns() - dwarf->begun_ns;
 }
 
+uint64_t hx_code_dwarf_allow(struct hx_code_dwarf *dwarf, uint64_t ns, uint64_t spent_ns)
+{
+    const uint64_t spent = dwarf->spent_ns;
+    dwarf->allowed_ns = ns;
+    dwarf->spent_ns = spent_ns;
+    dwarf->begun_ns = processor_ns();
+    return spent;
+}
+
 static bool spend_die(struct hx_code_dwarf *dwarf)
 {
     if (!dwarf->budget)
         return false;
     if (--dwarf->budget % LISTEN_GAP)
         return true;
-    if (dwarf->spent_ns + (processor_ns() - dwarf->begun_ns) > HX_READ_FILE_NS) {
+    if (dwarf->spent_ns + (processor_ns() - dwarf->begun_ns) > dwarf->allowed_ns) {
         dwarf->budget = 0;
         hx_reading_leave(dwarf->reading, dwarf->file->path,
-                         "debug information, after 10 s of reading it");
+                         dwarf->allowed_ns == HX_READ_FILE_NS
+                             ? "debug information, after 10 s of reading it"
+                             : "types, after a minute of reading them");
     }
     return dwarf->budget && !hx_reading_ended(dwarf->reading);
 }
@@ -292,7 +304,8 @@ struct hx_code_dwarf *hx_code_dwarf_create(const struct hx_module_file *file,
     struct hx_code_dwarf *dwarf = malloc(sizeof *dwarf);
     if (!dwarf)
         return NULL;
-    *dwarf = (struct hx_code_dwarf){.file = file, .reading = reading, .guarded = guarded};
+    *dwarf = (struct hx_code_dwarf){
+        .file = file, .reading = reading, .guarded = guarded, .allowed_ns = HX_READ_FILE_NS};
     if (!hx_code_tables_open(fds[1], reading, file->path, &dwarf->tables) &&
         !hx_code_tables_open(fds[0], reading, file->path, &dwarf->tables)) {
         free(dwarf);

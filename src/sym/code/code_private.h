@@ -248,6 +248,9 @@ bool hx_code_dwarf_sibling(struct hx_code_dwarf *dwarf, Dwarf_Die *die, Dwarf_Di
 void hx_code_dwarf_begin(struct hx_code_dwarf *dwarf);
 void hx_code_dwarf_end(struct hx_code_dwarf *dwarf);
 
+/* From now on so much time may be spent, and so much was; returns what it was. */
+uint64_t hx_code_dwarf_allow(struct hx_code_dwarf *dwarf, uint64_t ns, uint64_t spent_ns);
+
 /* The entries of the functions at vaddr, innermost first; 0: none, or not all can be had. */
 size_t hx_code_dwarf_functions(struct hx_code_dwarf *dwarf, uint64_t vaddr, Dwarf_Die *ret,
                                size_t max);

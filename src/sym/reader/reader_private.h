@@ -24,7 +24,7 @@ enum {
 /* Bounds of one reader. No time of libdw's own can be measured out within it, and one that sleeps
  * uses none of its processor time. */
 #define HX_READER_BYTES       ((uint64_t)8 << 30)
-#define HX_READER_CPU_SECONDS 30
+#define HX_READER_CPU_SECONDS 120
 #define HX_READER_SECONDS     120
 #define HX_READER_FILES       4096 /* libdw keeps those of split units open */
 

@@ -803,8 +803,10 @@ hx_error *hx_types_read(struct hx_code_dwarf *dwarf, uint64_t deadline_ns, void 
     HX_TRY(hx_type_build_init(&reader.build));
     hx_error *err = hx_vec_push(&reader.hashes, 0) ? NULL : hx_error_nomem();
     reader.build.most_bytes = LEAST_BYTES + hx_code_dwarf_each_unit(dwarf, NULL, NULL) / 4;
+    const uint64_t spent_ns = hx_code_dwarf_allow(dwarf, HX_READ_TYPES_NS, 0);
     if (!err)
         (void)hx_code_dwarf_each_unit(dwarf, read_units, &reader);
+    hx_code_dwarf_allow(dwarf, HX_READ_FILE_NS, spent_ns);
     err = err ? err : hx_steal(reader.err);
     if (!err)
         err = hx_type_build_finish(&reader.build, NULL, ret, ret_bytes);
