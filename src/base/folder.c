@@ -31,17 +31,17 @@ static void empty(int folder)
     unlinkat(folder, MARK, 0);
 }
 
-static bool is_private(int folder, struct stat *st)
+bool hx_folder_is_private(int folder, struct stat *ret)
 {
-    return fstat(folder, st) == 0 && S_ISDIR(st->st_mode) && st->st_uid == geteuid() &&
-           (st->st_mode & 0777) == 0700;
+    return fstat(folder, ret) == 0 && S_ISDIR(ret->st_mode) && ret->st_uid == geteuid() &&
+           (ret->st_mode & 0777) == 0700;
 }
 
 /* Was it made by a heapx that is no more? Locked from then on. */
 static bool is_left(int folder)
 {
     struct stat st, mark;
-    if (!is_private(folder, &st) || flock(folder, LOCK_EX | LOCK_NB) != 0)
+    if (!hx_folder_is_private(folder, &st) || flock(folder, LOCK_EX | LOCK_NB) != 0)
         return false;
     if (fstatat(folder, MARK, &mark, AT_SYMLINK_NOFOLLOW) == 0)
         return S_ISLNK(mark.st_mode) && mark.st_uid == st.st_uid;
@@ -82,7 +82,7 @@ static bool make_temporary_folder(char *at, int *ret)
         rmdir(at);
         return false;
     }
-    if (!is_private(fd, &st)) { /* another one was put in its place */
+    if (!hx_folder_is_private(fd, &st)) { /* another one was put in its place */
         errno = EPERM;
         return false;
     }

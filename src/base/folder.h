@@ -34,4 +34,8 @@ bool hx_folder_clear(struct hx_folder *folder);
 void hx_folder_remove(struct hx_folder *folder);
 #define HX_FOLDER HX_CLEANUP(hx_folder_remove)
 
+/* Is it a folder of this user's that nobody else can use? */
+struct stat;
+bool hx_folder_is_private(int folder, struct stat *ret);
+
 #endif
