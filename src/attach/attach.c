@@ -156,6 +156,11 @@ hx_error *hx_attach_debug_types(hx_attach *attach, const struct hx_snapshot *sna
     return hx_debug_types_find(snapshot, attach->code, deadline_ns, progress, ret);
 }
 
+void hx_attach_cache_types(hx_attach *attach)
+{
+    hx_code_cache_types(attach->code);
+}
+
 hx_error *hx_attach_program_roots(hx_attach *attach, struct hx_snapshot *snapshot,
                                   const struct hx_progress *progress, struct hx_program_roots *ret)
 {

@@ -83,6 +83,9 @@ hx_error *hx_attach_debug_types(hx_attach *attach, const struct hx_snapshot *sna
                                 uint64_t deadline_ns, const struct hx_progress *progress,
                                 struct hx_debug_types *ret);
 
+/* From now on what is read for these comes from the user's cache, and goes there. */
+void hx_attach_cache_types(hx_attach *attach);
+
 /* The roots that the target itself names (heapx/roots.h) in the newest capture: what the program
  * has in its arrays, dangling pointers included. Needs the image. Names are the caller's. */
 struct hx_program_root {

@@ -34,7 +34,8 @@ enum hx_exit {
     X(analyse, "FILE", 1, 1, HX_BIT(ANALYSE) | HX_BIT(SNAPSHOT) | HX_BIT(THREADS),                 \
       "work out what snapshots of a store lack, and store it")                                     \
     X(symbolize, "FILE", 1, 1,                                                                     \
-      HX_BIT(DEBUG) | HX_BIT(SNAPSHOT) | HX_BIT(TYPES) | HX_BIT(THREADS) | HX_BIT(ANALYSE),        \
+      HX_BIT(DEBUG) | HX_BIT(SNAPSHOT) | HX_BIT(TYPES) | HX_BIT(TYPE_CACHE) | HX_BIT(THREADS) |    \
+          HX_BIT(ANALYSE),                                                                         \
       "give names and types to a store, from debug files found later")                             \
     X(report, "TARGET VIEW", 2, 2,                                                                 \
       HX_OPTS_TAKE | HX_OPTS_ATTRIBUTION | HX_OPTS_LEVELS | HX_OPTS_FOREIGN | HX_BIT(SNAPSHOT) |   \

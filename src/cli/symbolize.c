@@ -74,6 +74,8 @@ static hx_error *find_files(const struct symbolizing *symbolizing, struct hx_sna
     HX_NEED(known && found->local);
     found->n = snapshot->loaded.n;
     HX_TRY(hx_code_create(&found->code));
+    if (symbolizing->args->type_cache)
+        hx_code_cache_types(found->code);
     for (size_t i = 0; i < found->n; i++) {
         struct hx_loaded_file *file = &snapshot->loaded.v[i];
         bool other = false;

@@ -21,6 +21,8 @@ BUILD = os.path.abspath(os.environ.get("HX_BUILD", "."))
 HEAPX = os.environ.get("HEAPX", os.path.join(BUILD, "heapx"))
 LIBC = ctypes.CDLL(None, use_errno=True)
 SLOW = int(os.environ.get("HX_SLOW", "1"))  # multiplies limits of time; scripts/check finds it
+_cache = tempfile.TemporaryDirectory(prefix="hx-cache-")  # the user's own is not touched
+os.environ["XDG_CACHE_HOME"] = _cache.name
 
 
 class Skip(Exception):

@@ -9,6 +9,7 @@ optimisation, with DWARF 4 and 5, split.
 import os
 import shutil
 import subprocess
+import time
 
 import live
 from live import check, heapx, row, rows
@@ -381,5 +382,46 @@ def hints_are_taken(folder):
     check("line 2, column 3" in bad[2], bad)
 
 
+def tables_are_kept(folder):
+    """A second snapshot has from the cache what the first one has read, and it is the same."""
+    cache, store = os.path.join(folder, "cache"), os.path.join(folder, "store")
+    kept = os.path.join(cache, "heapx")
+
+    def take(target, *options):
+        """How many tables came from the cache, and the types."""
+        said = heapx("snap", target.pid, "-o", store, *options,
+                     env={"XDG_CACHE_HOME": cache, "HEAPX_TIMING": "1"})[2]
+        types = rows(store, "SELECT * FROM types")
+        os.unlink(store)
+        return said.count("type table from the cache"), types
+
+    def tables():
+        return [os.path.join(kept, name) for name in os.listdir(kept) if name.endswith(".types")]
+
+    with Program(build(folder, C_PROGRAM, ".c", "gcc", "-w", "-g")) as target:
+        time.sleep(0.2)  # files that were only just changed are not kept
+        plain = take(target, "--type-cache", "off")
+        check(plain[0] == 0 and not os.path.exists(kept), "without a cache something is kept")
+        first = take(target)
+        n = len(tables())
+        check(first == plain and n > 0, f"{n} tables are kept, and what is read is the same")
+        check(take(target) == (n, plain[1]), "the cache gives the same types")
+        check(take(target, "--type-cache", "off") == plain, "the cache is left out")
+        for path in tables():
+            with open(path, "r+b") as file:
+                file.seek(200)
+                byte = file.read(1)
+                file.seek(200)
+                file.write(bytes([byte[0] ^ 1]))
+        check(take(target) == plain, "what is damaged is made again")
+        check(take(target) == (n, plain[1]), "and kept")
+    shutil.rmtree(kept)
+    with Program(build(folder, C_PROGRAM, ".c", "gcc", "-w", "-g", "-gsplit-dwarf")) as target:
+        time.sleep(0.2)
+        take(target)
+        check(len(tables()) == n - 1, "a table that another file has a part of is kept")
+
+
 if __name__ == "__main__":
-    live.main(c_programs, cxx_programs, fields_have_names, thread_locals_have_names, hints_are_taken)
+    live.main(c_programs, cxx_programs, fields_have_names, thread_locals_have_names, hints_are_taken,
+              tables_are_kept)

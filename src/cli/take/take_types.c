@@ -67,6 +67,8 @@ hx_error *hx_take_types(struct hx_session *session, struct hx_snapshot *snapshot
 {
     const bool waits = session->analysis.parts != HX_ANALYSE_LATER;
     HX_CLEANUP(hx_debug_types_deinit) struct hx_debug_types types = {0};
+    if (session->args->type_cache)
+        hx_attach_cache_types(session->attach);
     if (!snapshot->no_heap)
         HX_TRY(hx_attach_debug_types(session->attach, snapshot,
                                      waits ? UINT64_MAX : hx_now_ns() + WAIT_NS, progress, &types));

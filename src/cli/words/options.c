@@ -209,6 +209,14 @@ static hx_error *parse_holders(const char *value, struct hx_args *args)
     return NULL;
 }
 
+static hx_error *parse_type_cache(const char *value, struct hx_args *args)
+{
+    args->type_cache = strcmp(value, "on") == 0;
+    return args->type_cache || strcmp(value, "off") == 0
+               ? NULL
+               : bad_value("type-cache", value, "on or off");
+}
+
 static hx_error *parse_analyse(const char *value, struct hx_args *args)
 {
     static const struct {
@@ -324,6 +332,8 @@ static hx_error *parse_one(enum hx_option_id id, const char *value, struct hx_ar
     case HX_OPT_TYPES:
         args->types[args->n_types++] = value;
         return NULL;
+    case HX_OPT_TYPE_CACHE:
+        return parse_type_cache(value, args);
     case HX_OPT_VISITS:
         return NULL; /* that it was given is all */
     case HX_OPT_STRICT:
@@ -553,6 +563,7 @@ hx_error *hx_args_parse(const struct hx_command *command, int argc, char **argv,
     *ret = (struct hx_args){.command = command, .color = -1, .snapshot = "last"};
     ret->analysis.max_set = HX_SETS_AUTO;
     ret->analysis.hold.holders = true;
+    ret->type_cache = true;
     ret->root = calloc((size_t)argc + 1, sizeof *ret->root);
     ret->retainer = calloc((size_t)argc + 1, sizeof *ret->retainer);
     ret->analysis.options.pattern = ret->retainer;

@@ -58,6 +58,8 @@
     X(ANALYSE, "analyse", 0, "now|later|sure",                                                     \
       "work out all now, later, or also what sure references retain; now by default")              \
     X(TYPES, "types", 0, "FILE", "what fields lead to where their types do not say (repeat)")      \
+    X(TYPE_CACHE, "type-cache", 0, "on|off",                                                       \
+      "keep what is read of types in the user's cache; on by default")                             \
     X(VISITS, "visits", 0, NULL,                                                                   \
       "count in censuses how often the document's algorithm visits an object")                     \
     X(CENTRE, "centre", 0, "PATTERN",                                                              \
@@ -106,7 +108,7 @@ enum hx_option_id {
 #define HX_OPTS_ANALYSIS                                                                           \
     (HX_BIT(ROOT) | HX_BIT(SCHEME) | HX_BIT(RETAINER) | HX_BIT(MAX_SET) | HX_BIT(THREADS_AS) |     \
      HX_BIT(HOLDERS) | HX_BIT(RULES) | HX_BIT(ANALYSE))
-#define HX_OPTS_TAKE (HX_OPTS_CAPTURE | HX_OPTS_ANALYSIS | HX_BIT(TYPES))
+#define HX_OPTS_TAKE (HX_OPTS_CAPTURE | HX_OPTS_ANALYSIS | HX_BIT(TYPES) | HX_BIT(TYPE_CACHE))
 /* How recorded stacks are told of; the recording stays what it is. */
 #define HX_OPTS_ATTRIBUTION (HX_BIT(CENTRE) | HX_BIT(RECURSION) | HX_BIT(DEPTH) | HX_BIT(OFFSETS))
 #define HX_OPTS_LEVELS      (HX_BIT(TERSE) | HX_BIT(NORMAL) | HX_BIT(VERBOSE))
@@ -128,6 +130,7 @@ struct hx_args {
     const char **types; /* files */
     size_t n_types;
     bool strict, all;
+    bool type_cache;
     bool as_suppressions; /* --format suppressions: rows of leaks as entries that match them */
     const char *by, *of, *exe, *sysroot, *debug; /* NULL: not said */
     uint64_t object;                             /* --object */

@@ -26,6 +26,7 @@ hx_error *hx_code_create(hx_code **ret)
     pthread_mutex_init(&code->adding, NULL);
     pthread_mutex_init(&code->names, NULL);
     atomic_store(&code->users, 1);
+    code->cache = HX_TYPE_CACHE_NONE;
     *ret = code;
     return NULL;
 }
@@ -48,6 +49,7 @@ static void deinit_file(struct hx_code_file *file)
     hx_vec_free(&file->once);
     hx_vec_free(&file->types);
     free(file->type_block);
+    free(file->type_source);
     hx_code_symbols_deinit(&file->symbols);
     hx_elf_layout_deinit(&file->file.layout);
     close_fd(file->file.fd);
@@ -66,6 +68,7 @@ void hx_code_destroy(hx_code *code)
     for (size_t i = 0, n = hx_code_count(code); i < n; i++)
         deinit_file(hx_code_file_at(code, (uint32_t)i));
     hx_reader_stem_stop(code->stem);
+    hx_type_cache_close(&code->cache);
     for (size_t i = 0; i < HX_CODE_BLOCKS; i++)
         free(atomic_load(&code->files.block[i]));
     for (size_t i = 0; i < code->n_roots; i++)

@@ -100,6 +100,10 @@ bool hx_code_types(hx_code *code, uint32_t file, uint64_t deadline_ns,
 hx_error *hx_code_type_table(hx_code *code, uint32_t file, uint64_t deadline_ns,
                              const struct hx_type_table **ret);
 
+/* From now on such tables come from the user's cache where it has them (sym/types/type_cache.h),
+ * and are put there. Takes the lock of names. */
+void hx_code_cache_types(hx_code *code);
+
 /* Fills at most HX_CODE_LINES_MAX lines; at least one. `vaddr` is an address inside the instruction
  * that is meant (of a return address: less one). */
 size_t hx_code_lines(hx_code *code, uint32_t file, uint64_t vaddr, const struct hx_code_line **ret);

@@ -103,6 +103,11 @@ uint64_t hx_code_dwarf_allow(struct hx_code_dwarf *dwarf, uint64_t ns, uint64_t 
     return spent;
 }
 
+bool hx_code_dwarf_is_spent(const struct hx_code_dwarf *dwarf)
+{
+    return !dwarf->budget;
+}
+
 static bool spend_die(struct hx_code_dwarf *dwarf)
 {
     if (!dwarf->budget)

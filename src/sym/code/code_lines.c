@@ -208,41 +208,68 @@ static void put_outermost(hx_code *code, struct hx_code_file *file, uint64_t vad
     }
 }
 
-/* False: the symbols cannot be read, reading is to end. */
-static bool load_dwarf(hx_code *code, struct hx_code_file *file)
+bool hx_code_debug_open(hx_code *code, struct hx_code_file *file, struct hx_code_debug *ret)
+{
+    HX_CODE_DEBUG struct hx_code_debug debug = HX_CODE_DEBUG_NONE;
+    pthread_mutex_lock(&file->lock);
+    debug.fd[0] = hx_code_file_fd(file, &debug.close);
+    pthread_mutex_unlock(&file->lock);
+    if (debug.fd[0] < 0)
+        return false;
+    const struct hx_debug_search search = hx_code_debug_search(code, file);
+    debug.fd[1] = hx_debug_open(&search, debug.fd[0]);
+    if (debug.fd[1] < 0 && !hx_debug_is_inside(debug.fd[0]))
+        return false;
+    debug.fd[2] = hx_debug_open_shared(&search, debug.fd[debug.fd[1] >= 0]);
+    *ret = debug;
+    debug = HX_CODE_DEBUG_NONE;
+    return true;
+}
+
+void hx_code_debug_close(struct hx_code_debug *debug)
+{
+    for (size_t i = debug->close ? 0 : 1; i < HX_TYPE_FILES; i++)
+        hx_cleanup_fd(&debug->fd[i]);
+    *debug = HX_CODE_DEBUG_NONE;
+}
+
+/* Notes what is read, when it is the same before and after. */
+static void start_reader(hx_code *code, struct hx_code_file *file,
+                         const struct hx_code_debug *debug)
+{
+    struct hx_file_stamp before, after;
+    for (size_t i = 0; i < HX_TYPE_FILES; i++)
+        hx_file_stamp(debug->fd[i], &file->read[i]);
+    file->dwarf = hx_code_reader_create(&file->file, &code->reading, &code->stem, debug->fd);
+    for (size_t i = 0; i < HX_TYPE_FILES; i++) {
+        before = file->read[i];
+        if (!hx_file_stamp(debug->fd[i], &after) || memcmp(&before, &after, sizeof after) != 0)
+            file->read[i].device = UINT64_MAX;
+    }
+    code->n_readers += file->dwarf != NULL;
+}
+
+bool hx_code_load_dwarf(hx_code *code, struct hx_code_file *file)
 {
     if (!hx_code_load_symbols(code, file))
         return false;
     if (file->dwarf_tried || !file->sound)
         return true;
     file->dwarf_tried = true;
-    bool opened;
-    pthread_mutex_lock(&file->lock);
-    int fd = hx_code_file_fd(file, &opened);
-    pthread_mutex_unlock(&file->lock);
-    if (fd < 0)
-        return true;
-    uint64_t begun = hx_timing_begin();
-    const struct hx_debug_search search = hx_code_debug_search(code, file);
-    HX_FD int debug = hx_debug_open(&search, fd);
-    HX_FD int shared = hx_debug_open_shared(&search, debug >= 0 ? debug : fd);
-    if (debug < 0 && !hx_debug_is_inside(fd))
+    const uint64_t begun = hx_timing_begin();
+    HX_CODE_DEBUG struct hx_code_debug debug = HX_CODE_DEBUG_NONE;
+    if (!hx_code_debug_open(code, file, &debug))
         ;
     else if (code->n_readers == READERS_MAX)
         hx_reading_leave(&code->reading, file->file.path,
                          "debug information, as 256 files are being read already");
     else
-        file->dwarf = hx_code_reader_create(&file->file, &code->reading, &code->stem,
-                                            (int[]){fd, debug, shared});
-    code->n_readers += file->dwarf != NULL;
+        start_reader(code, file, &debug);
     hx_timing_end(begun, "debug-information", 1);
-    if (opened)
-        close(fd);
     return true;
 }
 
-/* What was read in part because reading was to end is read anew when somebody asks again. */
-static void forget_dwarf(hx_code *code, struct hx_code_file *file)
+void hx_code_forget_dwarf(hx_code *code, struct hx_code_file *file)
 {
     code->n_readers -= file->dwarf != NULL;
     hx_code_reader_destroy(file->dwarf);
@@ -267,7 +294,7 @@ static size_t name_address(hx_code *code, struct hx_code_file *file, uint64_t va
                            struct hx_code_line *lines)
 {
     struct hx_code_scope scopes[HX_CODE_LINES_MAX];
-    if (!load_dwarf(code, file))
+    if (!hx_code_load_dwarf(code, file))
         return 0;
     vaddr = meant(file, vaddr);
     size_t n =
@@ -289,7 +316,7 @@ static size_t name_address(hx_code *code, struct hx_code_file *file, uint64_t va
     }
     if (!hx_reading_ended(&code->reading))
         return n;
-    forget_dwarf(code, file);
+    hx_code_forget_dwarf(code, file);
     return 0;
 }
 
@@ -338,7 +365,7 @@ static void find_locals(hx_code *code, struct hx_code_file *file, struct hx_code
                                     : 0;
     if (hx_reading_ended(&code->reading)) {
         answer->locals_tried = false;
-        forget_dwarf(code, file);
+        hx_code_forget_dwarf(code, file);
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -370,7 +397,7 @@ size_t hx_code_frame(hx_code *code, uint32_t file, uint64_t vaddr, const char **
     size_t n_lines = find_lines(code, file, vaddr, &line);
     struct hx_code_answer *answer = line ? find_slot(code, file, vaddr) : NULL;
     struct hx_code_file *of = hx_code_file_at(code, file);
-    if (answer && answer->lines && load_dwarf(code, of) && of->dwarf &&
+    if (answer && answer->lines && hx_code_load_dwarf(code, of) && of->dwarf &&
         line[n_lines - 1].declared_line) {
         if (!answer->locals_tried)
             find_locals(code, of, answer);
@@ -396,33 +423,16 @@ static bool keep_type(void *context, const char *name, uint64_t bytes)
     return type.name && hx_vec_push(&keeper->file->types, type);
 }
 
-hx_error *hx_code_type_table(hx_code *code, uint32_t number, uint64_t deadline_ns,
-                             const struct hx_type_table **ret)
-{
-    struct hx_code_file *file = hx_code_file_at(code, number);
-    *ret = NULL;
-    pthread_mutex_lock(&code->names);
-    if (!file->type_block && load_dwarf(code, file) && file->dwarf &&
-        !hx_code_reader_type_table(file->dwarf, deadline_ns, &file->type_table,
-                                   &file->type_block) &&
-        hx_reading_ended(&code->reading))
-        forget_dwarf(code, file);
-    if (file->type_block)
-        *ret = &file->type_table;
-    pthread_mutex_unlock(&code->names);
-    return NULL;
-}
-
 static void load_types(hx_code *code, struct hx_code_file *file, uint64_t deadline_ns)
 {
     struct type_keeper keeper = {.code = code, .file = file};
-    if (!load_dwarf(code, file))
+    if (!hx_code_load_dwarf(code, file))
         return;
     file->types_tried = true;
     file->types_whole =
         !file->dwarf || hx_code_reader_types(file->dwarf, deadline_ns, keep_type, &keeper);
     if (hx_reading_ended(&code->reading))
-        forget_dwarf(code, file);
+        hx_code_forget_dwarf(code, file);
 }
 
 bool hx_code_types(hx_code *code, uint32_t i, uint64_t deadline_ns,

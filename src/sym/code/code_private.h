@@ -6,6 +6,7 @@
 #include "sym/debug_file.h"
 #include "sym/module_private.h"
 #include "sym/reading.h"
+#include "sym/types/type_source.h"
 
 #include "base/text.h"
 #include "base/vec.h"
@@ -95,10 +96,13 @@ struct hx_code_file {
 
     /* With the lock of names. */
     bool dwarf_tried;
-    struct hx_code_reader *dwarf; /* NULL: none */
+    struct hx_code_reader *dwarf;             /* NULL: none */
+    struct hx_file_stamp read[HX_TYPE_FILES]; /* the files that it has read; else as they are not */
     bool types_tried, types_whole;
     void *type_block; /* of the table; NULL: there is none yet */
     struct hx_type_table type_table;
+    bool cache_tried;
+    struct hx_type_source *type_source; /* NULL: it cannot be kept */
     HX_VEC(struct hx_code_type) types;
     bool once_tried;
     HX_VEC(struct hx_code_once_range) once; /* by start, apart */
@@ -140,6 +144,7 @@ struct hx_code {
     struct hx_code_answer *answers;
     size_t n_answers, n_slots, n_readers;
     struct hx_reader_stem *stem; /* of the readers; NULL: none was needed yet */
+    struct hx_type_cache cache;
 };
 
 /* The number must be less than hx_code_count(). */
@@ -196,6 +201,11 @@ struct hx_code_tables {
     size_t image_bytes;
 };
 
+/* Is this section one of them? No more than so many are read: kinds of tables, and some that are
+ * there twice. */
+#define HX_CODE_TABLES_MAX 256
+bool hx_code_is_table(const struct hx_elf_section *section);
+
 /* Needs the descriptor no more afterwards. False: it has none, or they are no good. What is too
  * large is noted under `path`. */
 bool hx_code_tables_open(int fd, struct hx_reading *reading, const char *path,
@@ -235,6 +245,9 @@ void hx_code_dwarf_destroy(struct hx_code_dwarf *dwarf);
  * has a line only. */
 size_t hx_code_dwarf_scopes(struct hx_code_dwarf *dwarf, uint64_t vaddr,
                             struct hx_code_scope *scopes, size_t max);
+
+/* Was something left out because it was too much for one file? */
+bool hx_code_dwarf_is_spent(const struct hx_code_dwarf *dwarf);
 
 /* Calls each() for the units of entries, those without code too, until it returns false; returns
  * how many bytes the tables have. each may be NULL. */
@@ -296,9 +309,30 @@ bool hx_code_reader_types(struct hx_code_reader *reader, uint64_t deadline_ns,
                           bool (*each)(void *context, const char *name, uint64_t bytes),
                           void *context);
 
-/* The types of the file; false: none, the deadline has passed, or the reader has ended. */
+/* The types of the file; false: none, the deadline has passed, or the reader has ended. *ret_whole:
+ * all of them, and no other file was looked for. */
 bool hx_code_reader_type_table(struct hx_code_reader *reader, uint64_t deadline_ns,
-                               struct hx_type_table *ret, void **ret_block);
+                               struct hx_type_table *ret, void **ret_block, bool *ret_whole);
+
+/* --- code_lines.c ------------------------------------------------------------ */
+
+/* A file, its debug file, and what that shares with others; -1: there is none. */
+struct hx_code_debug {
+    int fd[HX_TYPE_FILES];
+    bool close; /* the first one, too */
+};
+#define HX_CODE_DEBUG_NONE ((struct hx_code_debug){.fd = {-1, -1, -1}})
+
+/* False: there is no debug information. */
+bool hx_code_debug_open(hx_code *code, struct hx_code_file *file, struct hx_code_debug *ret);
+void hx_code_debug_close(struct hx_code_debug *debug);
+#define HX_CODE_DEBUG HX_CLEANUP(hx_code_debug_close)
+
+/* Has the file's debug information read, once. With the lock of names. False: reading is to end. */
+bool hx_code_load_dwarf(hx_code *code, struct hx_code_file *file);
+
+/* What was read in part because reading was to end is read anew when somebody asks again. */
+void hx_code_forget_dwarf(hx_code *code, struct hx_code_file *file);
 
 /* --- code.c ------------------------------------------------------------------ */
 

@@ -187,12 +187,14 @@ bool hx_code_reader_types(struct hx_code_reader *reader, uint64_t deadline_ns,
 }
 
 bool hx_code_reader_type_table(struct hx_code_reader *reader, uint64_t deadline_ns,
-                               struct hx_type_table *ret, void **ret_block)
+                               struct hx_type_table *ret, void **ret_block, bool *ret_whole)
 {
     struct hx_flat answer;
     const struct hx_reader_call call = {.op = OP_TYPE_TABLE, .number = deadline_ns};
     if (!ask(reader, &call, &answer))
         return false;
+    *ret_whole = hx_flat_take_below(&answer, 1) && !hx_reader_has_asked(reader->process) &&
+                 hx_reader_guards(reader->process) & HX_READER_CALLS; /* else it may not ask */
     const uint64_t bytes = hx_flat_take(&answer);
     const uint8_t *from = bytes ? hx_flat_step(&answer, bytes) : NULL;
     void *block = from ? malloc(bytes) : NULL;
@@ -302,6 +304,7 @@ static void answer_type_table(const struct service *service, const struct hx_rea
     size_t bytes = 0;
     hx_error *err = hx_types_read(service->dwarf, work->number, &block, &bytes);
     hx_error_free(err);
+    hx_flat_put(work->ret, !hx_code_dwarf_is_spent(service->dwarf));
     hx_flat_put(work->ret, bytes);
     uint8_t *to = bytes ? hx_flat_step(work->ret, bytes) : NULL;
     if (to)

@@ -16,9 +16,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#define SLACK      ((size_t)64 << 10) /* zeros behind everything */
-#define TABLES_MAX 256                /* kinds of tables, and some that are there twice */
-#define CHUNK      ((size_t)1 << 20)  /* read, and unpacked, between two looks whether to end */
+#define SLACK ((size_t)64 << 10) /* zeros behind everything */
+#define CHUNK ((size_t)1 << 20)  /* read, and unpacked, between two looks whether to end */
 
 /* --- what is wanted ---------------------------------------------------------- */
 
@@ -63,14 +62,20 @@ static bool look_inside(int fd, struct table *table, bool old_way)
     return true;
 }
 
+bool hx_code_is_table(const struct hx_elf_section *section)
+{
+    return section->type != SHT_NOBITS && !(section->flags & SHF_ALLOC) && section->size &&
+           (strncmp(section->name, ".debug_", 7) == 0 ||
+            strncmp(section->name, ".zdebug_", 8) == 0);
+}
+
 static bool take_table(void *context, const struct hx_elf_section *section)
 {
     struct tables *tables = context;
     bool old_way = strncmp(section->name, ".zdebug_", 8) == 0;
-    if (tables->v.n == TABLES_MAX)
+    if (tables->v.n == HX_CODE_TABLES_MAX)
         return false;
-    if (section->type == SHT_NOBITS || section->flags & SHF_ALLOC || !section->size ||
-        (!old_way && strncmp(section->name, ".debug_", 7) != 0))
+    if (!hx_code_is_table(section))
         return true;
     struct table table = {
         .header = {.sh_type = SHT_PROGBITS, .sh_size = section->size, .sh_addralign = 1},

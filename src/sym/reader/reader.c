@@ -29,6 +29,7 @@ struct hx_reader {
     pid_t pid; /* 0: it is gone */
     int socket, area, life;
     unsigned guards;
+    bool asked; /* for a file */
     uint8_t *answer;
     size_t answer_size;
 };
@@ -217,6 +218,11 @@ unsigned hx_reader_guards(const struct hx_reader *reader)
     return reader->guards;
 }
 
+bool hx_reader_has_asked(const struct hx_reader *reader)
+{
+    return reader->asked;
+}
+
 /* --- its end ------------------------------------------------------------------- */
 
 /* Ends it if it has not ended by itself after some time; how it ended. */
@@ -277,6 +283,7 @@ static bool hand_file(struct hx_reader *reader, const char *path)
 {
     struct hx_reader_packet packet = {.kind = HX_READER_FILE};
     HX_FD int fd = hx_trusted_file_open(path);
+    reader->asked = true;
     return hx_reader_send(reader->socket, &packet, (int[HX_READER_FDS]){fd, -1, -1});
 }
 

@@ -41,6 +41,9 @@ void hx_reader_stem_stop(struct hx_reader_stem *stem); /* NULL is legal; its rea
 void hx_reader_stop(struct hx_reader *reader);         /* at once; NULL is legal */
 unsigned hx_reader_guards(const struct hx_reader *reader);
 
+/* Did it ever want to open a file by itself? Then what it answers depends on that, too. */
+bool hx_reader_has_asked(const struct hx_reader *reader);
+
 #define HX_READER_FDS 3
 struct hx_reader_call {
     uint32_t op;            /* what it means is the service's */
