@@ -51,7 +51,8 @@ static void find_table(hx_code *code, struct hx_code_file *file, uint64_t deadli
     bool whole;
     if (code->cache.folder >= 0 && !file->cache_tried && file->sound)
         try_cache(code, file, deadline_ns);
-    if (file->type_block || !hx_code_load_dwarf(code, file) || !file->dwarf)
+    if (file->type_block || hx_now_ns() >= deadline_ns || !hx_code_load_dwarf(code, file) ||
+        !file->dwarf)
         return;
     if (hx_code_reader_type_table(file->dwarf, deadline_ns, &file->type_table, &file->type_block,
                                   &whole)) {
