@@ -3,7 +3,9 @@
 #include "store_model.h"
 
 #include "store/cost/attribution.h"
+#include "store/objects/blocks.h"
 #include "store/objects/classes.h"
+#include "store/objects/blocks.h"
 #include "store/objects/classes.h"
 #include "store/objects/packed_column.h"
 #include "store/schema/schema.h"
@@ -634,6 +636,27 @@ static void classes(void **state)
     assert_int_not_equal(hx_class_of(1016, 0, 0), hx_class_of(1024, 0, 0));
 }
 
+/* Some rows out of planes are those of all of them. */
+static void compare_planes(struct unit_random *random, const struct hx_planes *planes,
+                           const uint64_t *all, size_t n)
+{
+    size_t from = unit_below(random, n), part = unit_below(random, n - from + 1), bytes = planes->n;
+    unsigned shift = bytes < 2 ? 0 : bytes == 2 ? 1 : bytes < 5 ? 2 : 3;
+    uint64_t *some = malloc(n * sizeof *some);
+    assert_non_null(some);
+    for (size_t k = 0; k < 20; k++) {
+        size_t i = unit_below(random, n);
+        assert_true(hx_planes_at(planes, i) == all[i]);
+    }
+    hx_planes_expand(planes, from, part, some);
+    assert_memory_equal(some, all + from, part * sizeof *some);
+    hx_planes_narrow(planes, n, shift, some);
+    struct hx_decoded column = {planes->base, shift, (uint32_t)n, some};
+    for (size_t i = 0; i < n; i++)
+        assert_true(hx_decoded_at(&column, i) == all[i]);
+    free(some);
+}
+
 /* Columns that were made to mislead have a right checksum: the decoder alone must hold. */
 static void columns(void **state)
 {
@@ -655,6 +678,10 @@ static void columns(void **state)
         assert_in_range(bytes, 1, hx_column_bound(n));
         assert_done(hx_column_decode(codec, blob, bytes, places, out, n));
         assert_memory_equal(in, out, n * 8);
+        struct hx_planes planes;
+        assert_done(hx_column_planes(codec, blob, bytes, places, n, &planes));
+        if (n)
+            compare_planes(&random, &planes, in, n);
         assert_refused(hx_column_decode(codec, blob, bytes, places, out, n + 1), HX_E_CORRUPT,
                        "damaged");
         assert_refused(hx_column_decode(codec, blob, unit_below(&random, bytes), places, out, n),

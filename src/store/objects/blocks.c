@@ -71,7 +71,8 @@ struct hx_blocks {
     atomic_bool interrupted;
     const uint16_t *pick; /* the rows of the block that are decoded; NULL: all */
     size_t picks;
-    struct aside *aside;       /* NULL: nothing was decoded aside yet */
+    const struct hx_decoded *place; /* held: where rows lie of the planes that were found */
+    struct aside *aside;            /* NULL: nothing was decoded aside yet */
     const struct stash *stash; /* where columns lie that are decoded aside; NULL: in the store */
     uint64_t value[HX_BLOCK_ROWS], other[HX_BLOCK_ROWS], spare[HX_BLOCK_ROWS];
 };
@@ -487,40 +488,46 @@ static hx_error *find_blob(hx_blocks *blocks, int64_t id, const void **ret, size
     return there && !*ret ? damaged_block("an empty column") : NULL;
 }
 
-/* Begins to read a column: the caller resets blocks->column at the end, and before that has the
+/* Begins to read a column: the caller calls done_planes() at the end, and before that has the
  * planes. *ret_there false: it is not there; `must`: then that is an error. */
 static hx_error *find_planes(hx_blocks *blocks, const struct hx_block *block, int column, bool must,
                              struct hx_planes *ret, bool *ret_there)
 {
     const int64_t id = block->id * HX_COLUMN_SLOTS + column;
-    const struct hx_decoded *place = NULL;
+    const uint16_t *place = NULL;
     const void *blob;
     size_t bytes;
     HX_TRY(find_blob(blocks, id, &blob, &bytes));
     *ret_there = blob != NULL;
     if (!blob)
         return must ? damaged_block("a column is missing") : NULL;
-    enum hx_family family = block->index->family;
-    if (hx_column_is_placed(blob, bytes) && hx_column_may_be_placed(family, column)) {
-        if (blocks->stash && blocks->stash->place)
-            return hx_column_planes(blocks->codec, blob, bytes, blocks->stash->place->v, block->n,
-                                    ret);
+    bool placed =
+        hx_column_is_placed(blob, bytes) && hx_column_may_be_placed(block->index->family, column);
+    if (placed && blocks->stash && blocks->stash->place) {
+        place = blocks->stash->place->v;
+    } else if (placed) {
+        const struct hx_decoded *held;
         sqlite3_reset(blocks->column);
         HX_TRY(hx_blocks_column(blocks, block->index, block->from / HX_BLOCK_ROWS, HX_PLACE, 0,
-                                &place));
-        hx_error *err = find_blob(blocks, id, &blob, &bytes);
-        if (err || !blob) {
-            hx_blocks_release(blocks, place);
-            return err ? err : damaged_block("a column is missing");
-        }
+                                &held));
+        blocks->place = held;
+        place = held->v;
+        HX_TRY(find_blob(blocks, id, &blob, &bytes));
+        if (!blob)
+            return damaged_block("a column is missing");
     }
-    hx_error *err =
-        hx_column_planes(blocks->codec, blob, bytes, place ? place->v : NULL, block->n, ret);
+    return hx_column_planes(blocks->codec, blob, bytes, place, block->n, ret);
+}
+
+static void done_planes(hx_blocks *blocks, enum hx_family family)
+{
+    const struct hx_decoded *place = blocks->place;
+    blocks->place = NULL;
+    sqlite3_reset(blocks->column);
     if (family == HX_FAMILY_EDGE) /* there are more of them, and fewer columns */
         hx_blocks_release_once(blocks, place);
     else
         hx_blocks_release(blocks, place);
-    return err;
 }
 
 /* So many rows of the block are decoded, and that is the number of one of them. */
@@ -543,12 +550,12 @@ static hx_error *decode_if_there(hx_blocks *blocks, const struct hx_block *block
     if (!err && !there)
         memset(value, 0, decoded_rows(blocks, block) * sizeof *value);
     else if (!err && !blocks->pick)
-        hx_planes_expand(&planes, block->n, value);
+        hx_planes_expand(&planes, 0, block->n, value);
     for (size_t i = 0; !err && there && blocks->pick && i < blocks->picks; i++)
         value[i] = hx_planes_at(&planes, blocks->pick[i]);
     if (ret_there)
         *ret_there = there;
-    sqlite3_reset(blocks->column);
+    done_planes(blocks, block->index->family);
     return err;
 }
 
@@ -599,26 +606,44 @@ static hx_error *find_objects(hx_blocks *blocks, const struct hx_block *block, s
     return err;
 }
 
-/* Clobbers no value that is being made: it may be that of a column that lies by class. */
-HX_HOT static hx_error *classify_objects(hx_blocks *blocks, const struct hx_block *block,
-                                         uint16_t *class)
+/* What the values of one column say of the classes; that of the sizes comes first. */
+HX_HOT static void add_classes(int column, const uint64_t *value, size_t n, uint16_t *class)
 {
-    uint64_t *value = blocks->spare;
-    const uint16_t *pick = blocks->pick;
-    blocks->pick = NULL;
-    hx_error *err = decode_sizes(blocks, block, value);
-    for (size_t i = 0; !err && i < block->n; i++)
+    for (size_t i = 0; column == HX_COL_SIZE && i < n; i++)
         class[i] = hx_class_of_size(value[i]);
-    if (!err)
-        err = decode_block(blocks, block, HX_COL_IN, value);
-    for (size_t i = 0; !err && i < block->n; i++)
+    for (size_t i = 0; column == HX_COL_IN && i < n; i++)
         class[i] += hx_class_of_in(value[i]);
-    if (!err)
-        err = decode_block(blocks, block, HX_COL_OUT, value);
-    for (size_t i = 0; !err && i < block->n; i++)
+    for (size_t i = 0; column == HX_COL_OUT && i < n; i++)
         class[i] += hx_class_of_out(value[i]);
-    blocks->pick = pick;
+}
+
+/* Clobbers no value that is being made: it may be that of a column that lies by class. */
+static hx_error *classify_by(hx_blocks *blocks, const struct hx_block *block, int column,
+                             uint16_t *class)
+{
+    enum { PART = 1024 };
+    uint64_t value[PART];
+    struct hx_planes planes;
+    bool there;
+    const struct entry *entry = find_cached_block(blocks, block->id, what_is(HX_PLAIN, column));
+    hx_error *err = entry ? NULL : find_planes(blocks, block, column, true, &planes, &there);
+    for (size_t from = 0, n; !err && from < block->n; from += n) {
+        n = block->n - from < PART ? block->n - from : PART;
+        for (size_t i = 0; entry && i < n; i++)
+            value[i] = hx_decoded_at(&entry->decoded, from + i);
+        if (!entry)
+            hx_planes_expand(&planes, from, n, value);
+        add_classes(column, value, n, class + from);
+    }
+    done_planes(blocks, block->index->family);
     return err;
+}
+
+static hx_error *classify_objects(hx_blocks *blocks, const struct hx_block *block, uint16_t *class)
+{
+    HX_TRY(classify_by(blocks, block, HX_COL_SIZE, class));
+    HX_TRY(classify_by(blocks, block, HX_COL_IN, class));
+    return classify_by(blocks, block, HX_COL_OUT, class);
 }
 
 /* Edges lie by source: goes over the objects [*source, ...) of one block, those from row *at on
@@ -999,7 +1024,7 @@ static hx_error *pack_stored(hx_blocks *blocks, enum hx_family family, const str
         err = make_entry(blocks, planes.base + (there && plus_one), shift, block->n, ret);
     if (!err)
         hx_planes_narrow(&planes, block->n, shift, *ret + 1);
-    sqlite3_reset(blocks->column);
+    done_planes(blocks, family);
     return err;
 }
 

@@ -14,7 +14,7 @@ enum plane_kind { PLANE_ZSTD = 0, PLANE_RAW = 1, PLANE_CONSTANT = 2 };
 struct hx_codec {
     ZSTD_CCtx *compress;
     ZSTD_DCtx *decompress;
-    uint8_t plane[8][HX_BLOCK_ROWS], placed[HX_BLOCK_ROWS];
+    uint8_t plane[8][HX_BLOCK_ROWS];
 };
 
 hx_error *hx_codec_create(hx_codec **ret)
@@ -194,17 +194,6 @@ static const char *read_plane(hx_codec *codec, const uint8_t **in, const uint8_t
     }
 }
 
-/* From a plane that was read, or lies in the blob, to its rows in order. */
-HX_HOT static void order_plane(hx_codec *codec, const uint16_t *place, size_t n, unsigned number,
-                               struct hx_planes *planes)
-{
-    const uint8_t *plane = planes->plane[number];
-    for (size_t i = 0; i < n; i++)
-        codec->placed[i] = plane[place[i]];
-    memcpy(codec->plane[number], codec->placed, n);
-    planes->plane[number] = codec->plane[number];
-}
-
 hx_error *hx_column_planes(hx_codec *codec, const void *blob, size_t bytes, const uint16_t *place,
                            size_t n, struct hx_planes *ret)
 {
@@ -219,36 +208,57 @@ hx_error *hx_column_planes(hx_codec *codec, const void *blob, size_t bytes, cons
         return damaged_column("header");
     ret->base = get_u64(in + 16);
     ret->n = planes;
+    ret->place = placed ? place : NULL;
     in += HEADER_BYTES;
     for (unsigned p = 0; p < planes; p++) {
         const char *wrong = read_plane(codec, &in, end, n, p, ret);
         if (wrong)
             return damaged_column(wrong);
-        if (placed && ret->plane[p])
-            order_plane(codec, place, n, p, ret);
     }
     while (ret->n && !ret->plane[ret->n - 1])
         ret->n--;
     return in == end ? NULL : damaged_column("bytes behind its end");
 }
 
-HX_HOT static void narrow_16(const uint8_t *a, const uint8_t *b, size_t n, uint16_t *restrict ret)
+/* --- from planes to values ------------------------------------------------------------ */
+
+HX_HOT static void narrow_8(const uint8_t *a, const uint16_t *place, size_t n,
+                            uint8_t *restrict ret)
 {
-    for (size_t i = 0; i < n; i++)
-        ret[i] = (uint16_t)(a[i] | b[i] << 8);
+    if (!place)
+        memcpy(ret, a, n);
+    for (size_t i = 0; place && i < n; i++)
+        ret[i] = a[place[i]];
 }
 
-HX_HOT static void narrow_32(const uint8_t *const *p, size_t n, uint32_t *restrict ret)
+HX_HOT static void narrow_16(const uint8_t *a, const uint8_t *b, const uint16_t *place, size_t n,
+                             uint16_t *restrict ret)
+{
+    for (size_t i = 0; !place && i < n; i++)
+        ret[i] = (uint16_t)(a[i] | b[i] << 8);
+    for (size_t i = 0; place && i < n; i++)
+        ret[i] = (uint16_t)(a[place[i]] | b[place[i]] << 8);
+}
+
+HX_HOT static void narrow_32(const uint8_t *const *p, const uint16_t *place, size_t n,
+                             uint32_t *restrict ret)
 {
     const uint8_t *a = p[0], *b = p[1], *c = p[2], *d = p[3];
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; !place && i < n; i++)
         ret[i] = a[i] | (uint32_t)b[i] << 8 | (uint32_t)c[i] << 16 | (uint32_t)d[i] << 24;
+    for (size_t i = 0; place && i < n; i++) {
+        size_t at = place[i];
+        ret[i] = a[at] | (uint32_t)b[at] << 8 | (uint32_t)c[at] << 16 | (uint32_t)d[at] << 24;
+    }
 }
 
-HX_HOT static void add_plane(const uint8_t *plane, unsigned shift, size_t n, uint64_t *restrict ret)
+HX_HOT static void add_plane(const uint8_t *plane, unsigned shift, const uint16_t *place, size_t n,
+                             uint64_t *restrict ret)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; !place && i < n; i++)
         ret[i] += (uint64_t)plane[i] << shift;
+    for (size_t i = 0; place && i < n; i++)
+        ret[i] += (uint64_t)plane[place[i]] << shift;
 }
 
 HX_HOT static void widen(const uint32_t *low, uint64_t base, size_t n, uint64_t *restrict ret)
@@ -257,42 +267,50 @@ HX_HOT static void widen(const uint32_t *low, uint64_t base, size_t n, uint64_t 
         ret[i] = base + low[i];
 }
 
-static void expand_planes(const struct hx_planes *planes, uint64_t base, size_t n, uint64_t *ret)
+static const uint8_t zeros[HX_BLOCK_ROWS];
+
+/* The four lowest planes from a row on; where places are told, rows are counted by them. */
+static void lowest_planes(const struct hx_planes *planes, size_t from, const uint8_t *ret[4])
 {
-    static const uint8_t zeros[1024];
+    for (unsigned k = 0; k < 4; k++)
+        ret[k] = (k < planes->n && planes->plane[k] ? planes->plane[k] : zeros) +
+                 (planes->place ? 0 : from);
+}
+
+static void expand_planes(const struct hx_planes *planes, uint64_t base, size_t from, size_t n,
+                          uint64_t *ret)
+{
     uint32_t low[1024];
-    for (size_t from = 0; from < n; from += 1024) {
-        size_t part = n - from < 1024 ? n - from : 1024;
+    for (size_t end = from + n, part; from < end; from += part, ret += part) {
+        const uint16_t *place = planes->place ? planes->place + from : NULL;
         const uint8_t *p[4];
-        for (unsigned k = 0; k < 4; k++)
-            p[k] = k < planes->n && planes->plane[k] ? planes->plane[k] + from : zeros;
-        narrow_32(p, part, low);
-        widen(low, base, part, ret + from);
+        part = end - from < 1024 ? end - from : 1024;
+        lowest_planes(planes, from, p);
+        narrow_32(p, place, part, low);
+        widen(low, base, part, ret);
         for (unsigned k = 4; k < planes->n; k++)
             if (planes->plane[k])
-                add_plane(planes->plane[k] + from, 8 * k, part, ret + from);
+                add_plane(planes->plane[k] + (place ? 0 : from), 8 * k, place, part, ret);
     }
 }
 
 void hx_planes_narrow(const struct hx_planes *planes, size_t n, unsigned shift, void *ret)
 {
-    static const uint8_t zeros[HX_BLOCK_ROWS];
     const uint8_t *p[4];
-    for (unsigned k = 0; k < 4; k++)
-        p[k] = k < planes->n && planes->plane[k] ? planes->plane[k] : zeros;
+    lowest_planes(planes, 0, p);
     if (shift == 0)
-        memcpy(ret, p[0], n);
+        narrow_8(p[0], planes->place, n, ret);
     else if (shift == 1)
-        narrow_16(p[0], p[1], n, ret);
+        narrow_16(p[0], p[1], planes->place, n, ret);
     else if (shift == 2)
-        narrow_32(p, n, ret);
+        narrow_32(p, planes->place, n, ret);
     else
-        expand_planes(planes, 0, n, ret);
+        expand_planes(planes, 0, 0, n, ret);
 }
 
-void hx_planes_expand(const struct hx_planes *planes, size_t n, uint64_t *ret)
+void hx_planes_expand(const struct hx_planes *planes, size_t from, size_t n, uint64_t *ret)
 {
-    expand_planes(planes, planes->base, n, ret);
+    expand_planes(planes, planes->base, from, n, ret);
 }
 
 hx_error *hx_column_decode(hx_codec *codec, const void *blob, size_t bytes, const uint16_t *place,
@@ -300,6 +318,6 @@ hx_error *hx_column_decode(hx_codec *codec, const void *blob, size_t bytes, cons
 {
     struct hx_planes planes;
     HX_TRY(hx_column_planes(codec, blob, bytes, place, n, &planes));
-    hx_planes_expand(&planes, n, value);
+    hx_planes_expand(&planes, 0, n, value);
     return NULL;
 }

@@ -57,16 +57,17 @@ static inline bool hx_column_is_placed(const void *blob, size_t bytes)
 hx_error *hx_column_decode(hx_codec *codec, const void *blob, size_t bytes, const uint16_t *place,
                            uint64_t *value, size_t n);
 
-/* The byte planes of a blob: value i is base + the sum over p of plane[p][i] << 8 * p. A plane that
- * is NULL adds nothing. */
+/* The byte planes of a blob: value i is base + the sum over p of plane[p][at] << 8 * p, where `at`
+ * is place[i], or i where `place` is NULL. A plane that is NULL adds nothing. */
 struct hx_planes {
     uint64_t base;
     unsigned n;
+    const uint16_t *place;
     const uint8_t *plane[8];
 };
 
 /* The planes of a blob that must hold exactly n values, as hx_column_decode() does. They are valid
- * until the next call with the same codec and as long as the blob is there. */
+ * until the next call with the same codec and as long as the blob and `place` are there. */
 hx_error *hx_column_planes(hx_codec *codec, const void *blob, size_t bytes, const uint16_t *place,
                            size_t n, struct hx_planes *ret);
 
@@ -74,7 +75,8 @@ hx_error *hx_column_planes(hx_codec *codec, const void *blob, size_t bytes, cons
  * may lie beyond. */
 void hx_planes_narrow(const struct hx_planes *planes, size_t n, unsigned shift, void *ret);
 
-void hx_planes_expand(const struct hx_planes *planes, size_t n, uint64_t *ret);
+/* The n values from row `from` on. */
+void hx_planes_expand(const struct hx_planes *planes, size_t from, size_t n, uint64_t *ret);
 
 /* Loops that are worth vector registers, also where the rest of the program is built without. */
 #if defined(__GNUC__) && !defined(__clang__)
@@ -86,8 +88,9 @@ void hx_planes_expand(const struct hx_planes *planes, size_t n, uint64_t *ret);
 static inline uint64_t hx_planes_at(const struct hx_planes *planes, size_t i)
 {
     uint64_t value = planes->base;
+    size_t at = planes->place ? planes->place[i] : i;
     for (unsigned p = 0; p < planes->n; p++)
-        value += planes->plane[p] ? (uint64_t)planes->plane[p][i] << 8 * p : 0;
+        value += planes->plane[p] ? (uint64_t)planes->plane[p][at] << 8 * p : 0;
     return value;
 }
 
