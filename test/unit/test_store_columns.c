@@ -261,6 +261,43 @@ static void rows_are_facts(void **state)
     model_remove(directory);
 }
 
+/* What was begun aside and ended by an interrupt leaves nothing behind: the next column is not that
+ * which was to be read then. */
+static void interrupted(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("interrupted");
+    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
+    struct facts f;
+    make_facts(&random, 2000, &f);
+    store_facts(path, &f);
+    put_facts(path, &f);
+    hx_store *store;
+    assert_done(hx_store_open(path, &store));
+    const struct hx_block_index *index;
+    const struct hx_decoded *column;
+    const struct hx_wanted wanted = {HX_PLAIN, HX_COL_SET};
+    assert_done(hx_blocks_index(store->blocks, f.id, HX_FAMILY_OBJECT, &index));
+    assert_done(hx_blocks_column(store->blocks, index, 0, HX_PLAIN, HX_COL_BIN, &column));
+    hx_blocks_release(store->blocks, column);
+    sqlite3_stmt *other; /* SQLite minds an interrupt only while a statement is under way */
+    assert_int_equal(sqlite3_prepare_v2(store->db, "VALUES (1), (2)", -1, &other, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(other), SQLITE_ROW);
+    sqlite3_interrupt(store->db);
+    hx_blocks_begin_aside(store->blocks, index, 0, &wanted, 1);
+    hx_blocks_end_aside(store->blocks);
+    sqlite3_finalize(other);
+    assert_done(hx_blocks_column(store->blocks, index, 0, HX_PLAIN, HX_COL_TYPE, &column));
+    for (hx_obj i = 0; i < 2000; i++)
+        assert_int_equal(hx_decoded_at(column, i), code_of(&f, HX_COL_TYPE, i));
+    hx_blocks_release(store->blocks, column);
+    hx_blocks_index_done(store->blocks, index);
+    assert_done(hx_store_close(store));
+    free_facts(&f);
+    free(path);
+    model_remove(directory);
+}
+
 /* --- constraints ------------------------------------------------------------------- */
 
 /* A random condition; `by` "+" hides the column from the planner. A cast does, too, and keeps the
@@ -973,11 +1010,12 @@ static void extension(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_facts), cmocka_unit_test(constraints),
-        cmocka_unit_test(overlaid),       cmocka_unit_test(loaded),
-        cmocka_unit_test(bad_columns),    cmocka_unit_test(bad_words),
-        cmocka_unit_test(bad_tables),     cmocka_unit_test(regexps),
-        cmocka_unit_test(schema_is_true), cmocka_unit_test(extension),
+        cmocka_unit_test(rows_are_facts), cmocka_unit_test(interrupted),
+        cmocka_unit_test(constraints),    cmocka_unit_test(overlaid),
+        cmocka_unit_test(loaded),         cmocka_unit_test(bad_columns),
+        cmocka_unit_test(bad_words),      cmocka_unit_test(bad_tables),
+        cmocka_unit_test(regexps),        cmocka_unit_test(schema_is_true),
+        cmocka_unit_test(extension),
     };
     return unit_run_some(tests);
 }

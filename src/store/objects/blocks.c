@@ -477,6 +477,7 @@ static hx_error *find_blob(hx_blocks *blocks, int64_t id, const void **ret, size
         return damaged_block("a column is missing"); /* nobody is told: hx_blocks_begin_aside() */
     if (!blocks->column)
         HX_TRY(hx_overlay_column(blocks->db, "store", &blocks->column));
+    sqlite3_reset(blocks->column); /* where it was interrupted it would keep the column it had */
     sqlite3_bind_int64(blocks->column, 1, id);
     int code = sqlite3_step(blocks->column);
     if (code != SQLITE_ROW)
