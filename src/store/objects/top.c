@@ -11,6 +11,7 @@
 #include "store/objects/best.h"
 #include "store/objects/column_scan.h"
 #include "store/objects/ends.h"
+#include "store/objects/passed.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,9 +35,14 @@ static struct hx_candidate candidate_of(const struct hx_top *top, uint64_t value
 
 /* --- passes over the rows ----------------------------------------------------------- */
 
+/* What was found of conditions before; NULL: nothing can be kept. */
+static struct hx_passed_sets *passed_sets(hx_blocks *blocks);
+
 /* What a pass looks at: a block's column, and which of its rows the conditions let through. */
 struct part {
     const struct hx_top *top;
+    const struct hx_passed *passed;  /* which rows pass; NULL: to be tested */
+    struct hx_passed found;          /* the same of this pass; empty: not kept */
     const struct hx_decoded *column; /* NULL: a pass that only counts */
     uint64_t row;                    /* the number of its row 0 */
     size_t from, end;                /* rows of the block */
@@ -48,6 +54,30 @@ struct part {
 
 typedef hx_error *part_fn(const struct part *part, void *context);
 
+static hx_error *test_rows(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                           struct part *part)
+{
+    const struct hx_top *top = part->top;
+    memset(part->pass, 1, index->block[block].n);
+    for (size_t c = 0; c < top->conditions; c++) {
+        const struct hx_condition *condition = &top->condition[c];
+        const struct hx_decoded *column;
+        if (hx_condition_is_any(condition))
+            continue;
+        HX_TRY(
+            hx_blocks_column(blocks, index, block, condition->derived, condition->column, &column));
+        hx_scan_strike(column, condition->low, condition->high, part->from, part->end, part->pass);
+        hx_blocks_release(blocks, column);
+        if (!memchr(part->pass + part->from, 1, part->end - part->from)) {
+            part->end = part->from;
+            return NULL;
+        }
+    }
+    if (part->found.bit)
+        hx_passed_take(&part->found, part->row, part->pass, part->end);
+    return NULL;
+}
+
 static hx_error *fill_part(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
                            struct part *part)
 {
@@ -56,21 +86,12 @@ static hx_error *fill_part(hx_blocks *blocks, const struct hx_block_index *index
     part->row = where->from;
     part->from = top->from > where->from ? (size_t)(top->from - where->from) : 0;
     part->end = top->end < where->from + where->n ? (size_t)(top->end - where->from) : where->n;
-    part->all = !top->conditions;
-    if (!part->all)
-        memset(part->pass, 1, where->n);
-    for (size_t c = 0; c < top->conditions; c++) {
-        const struct hx_condition *condition = &top->condition[c];
-        const struct hx_decoded *column;
-        HX_TRY(
-            hx_blocks_column(blocks, index, block, condition->derived, condition->column, &column));
-        hx_scan_strike(column, condition->low, condition->high, part->from, part->end, part->pass);
-        hx_blocks_release(blocks, column);
-        if (!memchr(part->pass + part->from, 1, part->end - part->from)) {
-            part->end = part->from;
-            break;
-        }
-    }
+    if (part->all)
+        return NULL;
+    if (!part->passed)
+        return test_rows(blocks, index, block, part);
+    if (!hx_passed_tell(part->passed, where->from, part->pass, where->n))
+        part->end = part->from;
     return NULL;
 }
 
@@ -105,17 +126,37 @@ static hx_error *read_column(hx_blocks *blocks, const struct hx_block_index *ind
 
 /* Begins to decode what a pass will look at in a block; `column`: what it orders by, too. */
 static void begin_aside(hx_blocks *blocks, const struct hx_block_index *index,
-                        const struct hx_top *top, size_t block, bool column)
+                        const struct part *part, size_t block, bool column)
 {
+    const struct hx_top *top = part->top;
     struct hx_wanted wanted[HX_WANTED_MAX];
+    const uint64_t from = block * (uint64_t)HX_BLOCK_ROWS;
     size_t n = 0;
-    if (block * (uint64_t)HX_BLOCK_ROWS >= top->end)
+    if (from >= top->end ||
+        (part->passed && !hx_passed_count(part->passed, from, from + index->block[block].n)))
         return;
     for (size_t c = 0; c < top->conditions && n < HX_WANTED_MAX; c++)
-        wanted[n++] = (struct hx_wanted){top->condition[c].derived, top->condition[c].column};
+        if (!part->passed || hx_condition_is_any(&top->condition[c]))
+            wanted[n++] = (struct hx_wanted){top->condition[c].derived, top->condition[c].column};
     if (column && n < HX_WANTED_MAX)
         wanted[n++] = (struct hx_wanted){top->derived, top->column};
     hx_blocks_begin_aside(blocks, index, block, wanted, n);
+}
+
+/* Are all rows let through? If not, they may have been found before, or are found now. */
+static void begin_part(hx_blocks *blocks, const struct hx_block_index *index,
+                       const struct hx_top *top, struct part *part)
+{
+    struct hx_passed_sets *sets = passed_sets(blocks);
+    part->top = top;
+    part->all = true;
+    for (size_t c = 0; c < top->conditions; c++)
+        part->all &= hx_condition_is_any(&top->condition[c]);
+    if (part->all || !sets)
+        return;
+    part->passed = hx_passed_find(sets, index, top);
+    if (!part->passed)
+        hx_passed_begin(index, top, &part->found);
 }
 
 /* Calls `look` with each block that has rows to look at. Every second one is decoded aside, while
@@ -125,15 +166,14 @@ static hx_error *pass_over(hx_blocks *blocks, const struct hx_block_index *index
 {
     struct part *part = calloc(1, sizeof *part);
     HX_NEED(part);
-    part->top = top;
-    part->column = NULL;
+    begin_part(blocks, index, top, part);
     hx_error *err = NULL;
-    bool whole = with_column && !top->conditions;
+    bool whole = with_column && part->all;
     const size_t first = top->from / HX_BLOCK_ROWS;
     for (size_t block = first; block * (uint64_t)HX_BLOCK_ROWS < top->end && !err; block++) {
         if ((block - first) % 2 == 1 || block == first) {
             hx_blocks_end_aside(blocks);
-            begin_aside(blocks, index, top, block == first ? block + 1 : block + 2, whole);
+            begin_aside(blocks, index, part, block == first ? block + 1 : block + 2, whole);
         }
         err = hx_blocks_interrupted(blocks);
         if (!err)
@@ -149,6 +189,9 @@ static hx_error *pass_over(hx_blocks *blocks, const struct hx_block_index *index
         hx_blocks_release(blocks, held);
     }
     hx_blocks_end_aside(blocks);
+    if (!err && part->found.bit)
+        hx_passed_keep(passed_sets(blocks), &part->found);
+    hx_passed_free(&part->found);
     free(part);
     return err;
 }
@@ -166,8 +209,10 @@ static hx_error *count_part(const struct part *part, void *context)
 static hx_error *count_rows(hx_blocks *blocks, const struct hx_block_index *index,
                             const struct hx_top *top, uint64_t *ret)
 {
-    *ret = 0;
-    return pass_over(blocks, index, top, false, count_part, ret);
+    struct hx_passed_sets *sets = passed_sets(blocks);
+    const struct hx_passed *passed = sets ? hx_passed_find(sets, index, top) : NULL;
+    *ret = passed ? hx_passed_count(passed, top->from, top->end) : 0;
+    return passed ? NULL : pass_over(blocks, index, top, false, count_part, ret);
 }
 
 struct looking {
@@ -584,12 +629,27 @@ struct hx_kept_tops {
     uint64_t clock;
     struct counted counted[COUNTED];
     size_t next; /* the one to be replaced */
+    struct hx_passed_sets passed;
 };
+
+static struct hx_kept_tops *make_tops(hx_blocks *blocks)
+{
+    struct hx_kept_tops **tops = hx_blocks_tops(blocks);
+    return *tops ? *tops : (*tops = calloc(1, sizeof **tops));
+}
+
+static struct hx_passed_sets *passed_sets(hx_blocks *blocks)
+{
+    struct hx_kept_tops *tops = make_tops(blocks);
+    return tops ? &tops->passed : NULL;
+}
 
 void hx_tops_free(struct hx_kept_tops *tops)
 {
     for (size_t i = 0; tops && i < KEPT; i++)
         free(tops->kept[i].row);
+    if (tops)
+        hx_passed_sets_free(&tops->passed);
     free(tops);
 }
 
@@ -631,13 +691,13 @@ static struct kept *find_kept(struct hx_kept_tops *tops, int64_t snapshot, const
 static struct kept *keep_top_rows(hx_blocks *blocks, int64_t snapshot, const struct hx_top *top,
                                   uint64_t *row, size_t n)
 {
-    struct hx_kept_tops **tops = hx_blocks_tops(blocks);
-    if (!*tops && !(*tops = calloc(1, sizeof **tops)))
+    struct hx_kept_tops *tops = make_tops(blocks);
+    if (!tops)
         return NULL;
-    struct kept *oldest = &(*tops)->kept[0];
+    struct kept *oldest = &tops->kept[0];
     for (size_t i = 1; i < KEPT; i++)
-        if ((*tops)->kept[i].used < oldest->used)
-            oldest = &(*tops)->kept[i];
+        if (tops->kept[i].used < oldest->used)
+            oldest = &tops->kept[i];
     free(oldest->row);
     *oldest = (struct kept){.snapshot = snapshot,
                             .top = *top,
@@ -645,7 +705,7 @@ static struct kept *keep_top_rows(hx_blocks *blocks, int64_t snapshot, const str
                             .n = n,
                             .to_end = n < top->limit,
                             .row = row,
-                            .used = ++(*tops)->clock};
+                            .used = ++tops->clock};
     oldest->top.condition = NULL;
     oldest->top.rank = NULL;
     for (size_t i = 0; i < top->conditions; i++)
@@ -673,16 +733,16 @@ static bool find_count(hx_blocks *blocks, const struct hx_block_index *index,
 hx_error *hx_top_count(hx_blocks *blocks, const struct hx_block_index *index,
                        const struct hx_top *top, uint64_t *ret)
 {
-    struct hx_kept_tops **tops = hx_blocks_tops(blocks);
     *ret = top->from < top->end ? top->end - top->from : 0;
     if (!*ret || !top->conditions)
         return NULL;
     if (find_count(blocks, index, top, ret))
         return NULL;
     HX_TRY(count_rows(blocks, index, top, ret));
-    if ((!*tops && !(*tops = calloc(1, sizeof **tops))) || top->conditions > CONDITIONS_MAX)
+    struct hx_kept_tops *tops = make_tops(blocks);
+    if (!tops || top->conditions > CONDITIONS_MAX)
         return NULL; /* then it is counted again */
-    struct counted *counted = &(*tops)->counted[(*tops)->next++ % COUNTED];
+    struct counted *counted = &tops->counted[tops->next++ % COUNTED];
     *counted =
         (struct counted){index->snapshot, top->from, top->end, *ret, .conditions = top->conditions};
     memcpy(counted->condition, top->condition, top->conditions * sizeof *top->condition);
@@ -739,6 +799,12 @@ static hx_error *strike_rows(hx_blocks *blocks, const struct hx_block_index *ind
     HX_FREE uint64_t *value = malloc(n * sizeof *value);
     HX_NEED(at && value);
     HX_TRY(hx_blocks_interrupted(blocks));
+    struct hx_passed_sets *sets = passed_sets(blocks);
+    const struct hx_passed *passed = sets ? hx_passed_find(sets, index, top) : NULL;
+    for (size_t i = 0; passed && i < n; i++)
+        there[of[i].key] = hx_passed_has(passed, of[i].row);
+    if (passed)
+        return NULL;
     for (size_t i = 0; i < n; i++)
         at[i] = (uint16_t)(of[i].row % HX_BLOCK_ROWS);
     for (size_t c = 0; c < top->conditions; c++) {
