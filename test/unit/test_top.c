@@ -21,7 +21,7 @@ static struct {
     struct hx_decoded decoded[COLUMNS][BLOCKS];
     struct hx_block block[BLOCKS];
     struct hx_kept_tops *tops;
-    uint64_t ends[HX_ENDS_VALUES];
+    uint64_t ends[HX_ENDS_ROOM];
     bool has_ends, read_ends, no_pass;
 } made;
 
@@ -35,10 +35,9 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
                            enum hx_derived derived, int column, const struct hx_decoded **ret)
 {
     (void)blocks;
-    (void)derived;
     assert_true(block < index->n);
     assert_false(made.no_pass);
-    *ret = &made.decoded[column == CONDITION][block];
+    *ret = &made.decoded[column == CONDITION || derived == HX_DOMINATOR][block];
     return NULL;
 }
 
@@ -73,15 +72,20 @@ void hx_blocks_release(hx_blocks *blocks, const struct hx_decoded *column)
     (void)column;
 }
 
+void hx_blocks_release_once(hx_blocks *blocks, const struct hx_decoded *column)
+{
+    hx_blocks_release(blocks, column);
+}
+
 hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
                          enum hx_derived derived, int column, const uint16_t *at, size_t n,
                          uint64_t *ret)
 {
     (void)blocks;
-    (void)derived;
     for (size_t i = 0; i < n; i++) {
         assert_true(at[i] < index->block[block].n);
-        ret[i] = made.value[column == CONDITION][index->block[block].from + at[i]];
+        ret[i] = made.value[column == CONDITION || derived == HX_DOMINATOR]
+                           [index->block[block].from + at[i]];
     }
     return NULL;
 }
@@ -170,6 +174,8 @@ static size_t sort(const struct hx_top *top, struct plain *plain)
         uint64_t value = made.value[0][row];
         if (top->conditions &&
             (made.value[1][row] < top->condition->low || made.value[1][row] > top->condition->high))
+            continue;
+        if (top->conditions == 2 && !value)
             continue;
         if (top->rank)
             value = value < top->ranks ? top->rank[value] : top->ranks;
@@ -299,6 +305,7 @@ static void windows(void **state)
 /* Blocks in any order, by two threads. */
 struct gathering {
     hx_ends *ends;
+    const uint64_t *value;
     size_t order[BLOCKS], n;
 };
 
@@ -308,17 +315,16 @@ static void gather(void *context, unsigned worker)
     for (size_t i = worker; i < gathering->n; i += 2) {
         const struct hx_block *block = &made.block[gathering->order[i]];
         size_t half = block->n / 3;
-        hx_ends_take(gathering->ends, block->from + half, made.value[0] + block->from + half,
+        hx_ends_take(gathering->ends, block->from + half, gathering->value + block->from + half,
                      block->n - half);
-        hx_ends_take(gathering->ends, block->from, made.value[0] + block->from, half);
+        hx_ends_take(gathering->ends, block->from, gathering->value + block->from, half);
     }
 }
 
 static void gather_ends(struct unit_random *random, const struct hx_block_index *index,
-                        const struct hx_top *top, bool nulls)
+                        hx_ends *ends, const uint64_t *value)
 {
-    struct gathering gathering = {.n = index->n};
-    assert_null(hx_ends_create(nulls, top->rank, top->ranks, &gathering.ends));
+    struct gathering gathering = {.ends = ends, .value = value, .n = index->n};
     for (size_t i = 0; i < index->n; i++)
         gathering.order[i] = i;
     for (size_t i = index->n; i-- > 1;) {
@@ -327,8 +333,8 @@ static void gather_ends(struct unit_random *random, const struct hx_block_index 
         gathering.order[k] = other;
     }
     hx_parallel(2, gather, &gathering);
-    assert_null(hx_ends_list(gathering.ends, made.ends));
-    hx_ends_destroy(gathering.ends);
+    assert_null(hx_ends_list(ends, made.ends));
+    hx_ends_destroy(ends);
 }
 
 /* Both orders by a column whose ends are stored, without a look at the column. */
@@ -361,7 +367,9 @@ static void ends(void **state)
             top.ranks = RANKS;
         }
         make(&random, &index);
-        gather_ends(&random, &index, &top, nulls);
+        hx_ends *gathered;
+        assert_null(hx_ends_create(nulls, top.rank, top.ranks, &gathered));
+        gather_ends(&random, &index, gathered, made.value[0]);
         made.has_ends = made.no_pass = true;
         for (int largest = 0; largest < 2; largest++) {
             top.largest = largest;
@@ -408,8 +416,67 @@ static void ends(void **state)
     }
 }
 
+/* What hangs directly under the roots, by what it retains: few rows and many, without a look at the
+ * columns where one of the ends is asked for. */
+static void under_roots(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("under_roots");
+    static struct plain plain[BLOCKS * HX_BLOCK_ROWS];
+    static uint64_t offered[BLOCKS * HX_BLOCK_ROWS];
+    const struct hx_condition conditions[] = {
+        {.derived = HX_DOMINATOR}, {.derived = HX_RETAINED, .low = 1, .high = UINT64_MAX}};
+    for (size_t round = 0; round < unit_rounds(12); round++) {
+        struct hx_block_index index;
+        hx_ends *gathered;
+        made.n = HX_ENDS_LEAST + unit_below(&random, HX_BLOCK_ROWS);
+        for (int c = 0; c < COLUMNS; c++) {
+            made.value[c] = calloc(made.n, sizeof *made.value[c]);
+            assert_non_null(made.value[c]);
+        }
+        fill(&random, made.value[0], made.n);
+        for (uint64_t i = 0; i < made.n; i++) {
+            made.value[0][i] *= unit_below(&random, 4) > 0;
+            made.value[1][i] = unit_below(&random, round % 3 == 0   ? 2
+                                                   : round % 3 == 1 ? 100
+                                                                    : 100000);
+            offered[i] = made.value[1][i] ? 0 : made.value[0][i];
+        }
+        make(&random, &index);
+        assert_null(hx_ends_create_some(&gathered));
+        gather_ends(&random, &index, gathered, offered);
+        made.has_ends = made.no_pass = true;
+        struct hx_top top = {.end = made.n, .condition = conditions, .conditions = 2};
+        for (int largest = 0; largest < 2; largest++) {
+            uint64_t count;
+            top.derived = HX_RETAINED;
+            top.largest = largest;
+            top.zero_last = !largest && unit_below(&random, 2);
+            size_t n = sort(&top, plain), end = n < 2000 ? n : 2000;
+            for (int i = 0; i < 6; i++) {
+                uint64_t some = unit_below(&random, end + 1);
+                top.limit = 1 + unit_below(&random, 2000);
+                top.offset = i % 2 ? some : n - some;
+                compare_window(&index, &top, plain, n);
+            }
+            top.derived = HX_ADDRESS;
+            assert_null(hx_top_count(NULL, &index, &top, &count));
+            assert_int_equal(count, n);
+        }
+        made.no_pass = false;
+        top.derived = HX_RETAINED;
+        size_t n = sort(&top, plain);
+        top.limit = 100;
+        top.offset = n / 2;
+        compare_window(&index, &top, plain, n);
+        made.has_ends = made.read_ends = false;
+        forget(&index);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(ends)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(ends),
+                                       cmocka_unit_test(under_roots)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ enum { SIEVE_BITS = 1 << 19, SIEVE_BYTES = 26 << 20 };
 
 /* Decoded columns to keep. The addresses and sizes of 10 million objects are 60 MB, where their
  * rows lie 20. */
-enum { CACHE_BYTES = 84 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
+enum { CACHE_BYTES = 76 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
 
 /* Indexes and lists of names to keep: they are looked for one after the other, and a store may have
  * a snapshot for each second of a day. */
@@ -38,6 +38,7 @@ struct entry {
     unsigned what;             /* derived << 8 | column */
     unsigned users;
     bool again;     /* it was asked for more than once */
+    bool ahead;     /* it was decoded aside, and nobody has asked for it yet */
     bool forgotten; /* in no list any more; the last user frees it */
     size_t bytes;
     struct entry *next;          /* in the slot */
@@ -607,11 +608,27 @@ static hx_error *find_objects(hx_blocks *blocks, const struct hx_block *block, s
     return err;
 }
 
+/* Few rows are of a size that is not told apart by words: the others need no branch. */
+HX_HOT static void classes_of_sizes(const uint64_t *size, size_t n, uint16_t *class)
+{
+    enum { PART = 64, EXACT = 8 * HX_CLASS_EXACT };
+    for (size_t from = 0, end; from < n; from = end) {
+        uint64_t all = 0;
+        end = n - from < PART ? n : from + PART;
+        for (size_t i = from; i < end; i++) {
+            class[i] = (uint16_t)((size[i] & (EXACT - 1)) / 8 << 4);
+            all |= size[i];
+        }
+        for (size_t i = from; all >= EXACT && i < end; i++)
+            class[i] = hx_class_of_size(size[i]);
+    }
+}
+
 /* What the values of one column say of the classes; that of the sizes comes first. */
 HX_HOT static void add_classes(int column, const uint64_t *value, size_t n, uint16_t *class)
 {
-    for (size_t i = 0; column == HX_COL_SIZE && i < n; i++)
-        class[i] = hx_class_of_size(value[i]);
+    if (column == HX_COL_SIZE)
+        classes_of_sizes(value, n, class);
     for (size_t i = 0; column == HX_COL_IN && i < n; i++)
         class[i] += hx_class_of_in(value[i]);
     for (size_t i = 0; column == HX_COL_OUT && i < n; i++)
@@ -620,31 +637,37 @@ HX_HOT static void add_classes(int column, const uint64_t *value, size_t n, uint
 
 /* Clobbers no value that is being made: it may be that of a column that lies by class. */
 static hx_error *classify_by(hx_blocks *blocks, const struct hx_block *block, int column,
-                             uint16_t *class)
+                             const struct hx_decoded *known, uint16_t *class)
 {
     enum { PART = 1024 };
     uint64_t value[PART];
     struct hx_planes planes;
     bool there;
-    const struct entry *entry = find_cached_block(blocks, block->id, what_is(HX_PLAIN, column));
-    hx_error *err = entry ? NULL : find_planes(blocks, block, column, true, &planes, &there);
+    hx_error *err = known ? NULL : find_planes(blocks, block, column, true, &planes, &there);
     for (size_t from = 0, n; !err && from < block->n; from += n) {
         n = block->n - from < PART ? block->n - from : PART;
-        for (size_t i = 0; entry && i < n; i++)
-            value[i] = hx_decoded_at(&entry->decoded, from + i);
-        if (!entry)
+        for (size_t i = 0; known && i < n; i++)
+            value[i] = hx_decoded_at(known, from + i);
+        if (!known)
             hx_planes_expand(&planes, from, n, value);
         add_classes(column, value, n, class + from);
     }
-    done_planes(blocks, block->index->family);
+    if (!known)
+        done_planes(blocks, block->index->family);
     return err;
 }
 
+/* Sizes stay: what lies by class often is made with them, too. */
 static hx_error *classify_objects(hx_blocks *blocks, const struct hx_block *block, uint16_t *class)
 {
-    HX_TRY(classify_by(blocks, block, HX_COL_SIZE, class));
-    HX_TRY(classify_by(blocks, block, HX_COL_IN, class));
-    return classify_by(blocks, block, HX_COL_OUT, class);
+    const struct hx_decoded *size;
+    HX_TRY(hx_blocks_column(blocks, block->index, block->from / HX_BLOCK_ROWS, HX_PLAIN,
+                            HX_COL_SIZE, &size));
+    hx_error *err = classify_by(blocks, block, HX_COL_SIZE, size, class);
+    hx_blocks_release(blocks, size);
+    HX_TRY(err);
+    HX_TRY(classify_by(blocks, block, HX_COL_IN, NULL, class));
+    return classify_by(blocks, block, HX_COL_OUT, NULL, class);
 }
 
 /* Edges lie by source: goes over the objects [*source, ...) of one block, those from row *at on
@@ -1082,7 +1105,8 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
     unsigned what = what_is(derived, column);
     struct entry *entry = find_cached_block(blocks, where->id, what);
     if (entry) {
-        entry->again = true;
+        entry->again = !entry->ahead;
+        entry->ahead = false;
         unlink_use(blocks, entry);
     } else {
         if (derived == HX_PLAIN || derived == HX_PLUS_ONE) {
@@ -1270,6 +1294,8 @@ void hx_blocks_end_aside(hx_blocks *blocks)
             continue;
         }
         evict_blocks(blocks, entry->bytes);
+        entry->again = false;
+        entry->ahead = true;
         put_in_slot(blocks, entry);
         link_newest(blocks, entry);
         if (has_sieve((enum hx_derived)(entry->what >> 8)))
@@ -1283,10 +1309,13 @@ hx_error *hx_blocks_ends(hx_blocks *blocks, const struct hx_block_index *index, 
 {
     struct hx_block ends = index->block[0];
     bool bad = false;
-    ends.n = HX_ENDS_VALUES;
+    ends.n = (uint32_t)hx_ends_values(column);
     HX_TRY(decode_if_there(blocks, &ends, HX_COL_ENDS + column, ret, ret_there));
     for (size_t i = 0; i < HX_ENDS_VALUES && *ret_there; i++)
         bad |= ret[i] >= index->rows;
+    if (!hx_ends_are_some(column))
+        ret[HX_ENDS_VALUES] = index->rows;
+    bad |= *ret_there && ret[HX_ENDS_VALUES] > index->rows;
     return bad ? damaged_block("ends of an order") : NULL;
 }
 

@@ -171,8 +171,8 @@ hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, 
                          enum hx_derived derived, int column, const uint16_t *at, size_t n,
                          uint64_t *ret);
 
-/* The ends of the order by a stored column of objects (ends.h); *ret_there false: none are stored.
- */
+/* The ends of the order by a stored column of objects (ends.h), HX_ENDS_ROOM values with how many
+ * rows it has; *ret_there false: none are stored. */
 hx_error *hx_blocks_ends(hx_blocks *blocks, const struct hx_block_index *index, int column,
                          uint64_t *ret, bool *ret_there);
 

@@ -46,7 +46,8 @@ enum { LARGEST, LARGEST_LAST, SMALLEST, SMALLEST_LAST };
 
 struct hx_ends {
     pthread_mutex_t mutex;
-    bool nulls, failed;
+    bool nulls, some, failed;
+    uint64_t rows;
     uint32_t *rank; /* NULL: none */
     size_t ranks;
     struct hx_best list[HX_ENDS_LISTS];
@@ -68,6 +69,13 @@ hx_error *hx_ends_create(bool nulls, const uint32_t *rank, size_t ranks, hx_ends
     for (int i = 0; i < HX_ENDS_LISTS; i++)
         ends->list[i].most = HX_ENDS;
     *ret = ends;
+    return NULL;
+}
+
+hx_error *hx_ends_create_some(hx_ends **ret)
+{
+    HX_TRY(hx_ends_create(false, NULL, 0, ret));
+    (*ret)->some = true;
     return NULL;
 }
 
@@ -109,6 +117,9 @@ void hx_ends_take(hx_ends *ends, uint64_t from, const uint64_t *value, size_t n)
     pthread_mutex_lock(&ends->mutex);
     for (size_t i = 0; i < n; i++) {
         uint64_t v = value_of(ends, value[i]);
+        if (ends->some && !v)
+            continue;
+        ends->rows++;
         if (is_middle(ends, SMALLEST, LARGEST, nulls, v))
             continue;
         offer(ends, LARGEST, ~v, from + i);
@@ -116,7 +127,7 @@ void hx_ends_take(hx_ends *ends, uint64_t from, const uint64_t *value, size_t n)
     }
     for (size_t i = n; i-- > 0;) { /* so the first ones that are met shut out the others */
         uint64_t v = value_of(ends, value[i]);
-        if (is_middle(ends, LARGEST_LAST, SMALLEST_LAST, false, v))
+        if ((ends->some && !v) || is_middle(ends, LARGEST_LAST, SMALLEST_LAST, false, v))
             continue;
         offer(ends, LARGEST_LAST, v, ~(from + i));
         offer(ends, SMALLEST_LAST, ~(v - nulls), ~(from + i));
@@ -124,9 +135,10 @@ void hx_ends_take(hx_ends *ends, uint64_t from, const uint64_t *value, size_t n)
     pthread_mutex_unlock(&ends->mutex);
 }
 
-hx_error *hx_ends_list(hx_ends *ends, uint64_t ret[HX_ENDS_VALUES])
+hx_error *hx_ends_list(hx_ends *ends, uint64_t ret[HX_ENDS_ROOM])
 {
     HX_NEED(!ends->failed);
+    ret[HX_ENDS_VALUES] = ends->rows;
     for (int list = 0; list < HX_ENDS_LISTS; list++) {
         struct hx_best *best = &ends->list[list];
         bool last = list == LARGEST_LAST || list == SMALLEST_LAST;

@@ -38,6 +38,8 @@ static struct hx_candidate candidate_of(const struct hx_top *top, uint64_t value
 /* What was found of conditions before; NULL: nothing can be kept. */
 static struct hx_passed_sets *passed_sets(hx_blocks *blocks);
 
+enum { FEW = 8192 }; /* rows of a block at most that are read one by one */
+
 /* What a pass looks at: a block's column, and which of its rows the conditions let through. */
 struct part {
     const struct hx_top *top;
@@ -49,10 +51,19 @@ struct part {
     bool all;                        /* all of them pass */
     struct hx_decoded few;           /* the column where few rows pass: others are anything */
     uint64_t few_value[HX_BLOCK_ROWS];
+    uint16_t at[FEW]; /* these rows, and their values */
+    uint64_t value[FEW];
     uint8_t pass[HX_BLOCK_ROWS]; /* else: 1 for each that does */
 };
 
 typedef hx_error *part_fn(const struct part *part, void *context);
+
+/* Columns of figures up to those of the whole heap: all of them would push all others out of what
+ * is kept. Once it is known which rows pass, only theirs are wanted. */
+static bool is_wide(enum hx_derived derived)
+{
+    return derived == HX_RETAINED || derived == HX_SURE || derived == HX_SURE_OBJECTS;
+}
 
 static hx_error *test_rows(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
                            struct part *part)
@@ -67,7 +78,10 @@ static hx_error *test_rows(hx_blocks *blocks, const struct hx_block_index *index
         HX_TRY(
             hx_blocks_column(blocks, index, block, condition->derived, condition->column, &column));
         hx_scan_strike(column, condition->low, condition->high, part->from, part->end, part->pass);
-        hx_blocks_release(blocks, column);
+        if (part->found.bit && is_wide(condition->derived))
+            hx_blocks_release_once(blocks, column);
+        else
+            hx_blocks_release(blocks, column);
         if (!memchr(part->pass + part->from, 1, part->end - part->from)) {
             part->end = part->from;
             return NULL;
@@ -99,19 +113,19 @@ static hx_error *fill_part(hx_blocks *blocks, const struct hx_block_index *index
 static hx_error *read_column(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
                              struct part *part, const struct hx_decoded **ret_held)
 {
-    enum { FEW = 512 };
     const struct hx_top *top = part->top;
-    uint16_t at[FEW] = {0};
-    uint64_t value[FEW];
-    size_t n = part->all ? FEW + 1 : 0;
-    for (size_t i = part->from; i < part->end && n <= FEW; i++) {
+    const size_t few = is_wide(top->derived) ? FEW : FEW / 16;
+    uint16_t *at = part->at;
+    uint64_t *value = part->value;
+    size_t n = part->all ? few + 1 : 0;
+    for (size_t i = part->from; i < part->end && n <= few; i++) {
         if (!part->pass[i])
             continue;
-        if (n < FEW)
+        if (n < few)
             at[n] = (uint16_t)i;
         n++;
     }
-    if (n > FEW) {
+    if (n > few) {
         HX_TRY(hx_blocks_column(blocks, index, block, top->derived, top->column, ret_held));
         part->column = *ret_held;
         return NULL;
@@ -730,25 +744,6 @@ static bool find_count(hx_blocks *blocks, const struct hx_block_index *index,
     return false;
 }
 
-hx_error *hx_top_count(hx_blocks *blocks, const struct hx_block_index *index,
-                       const struct hx_top *top, uint64_t *ret)
-{
-    *ret = top->from < top->end ? top->end - top->from : 0;
-    if (!*ret || !top->conditions)
-        return NULL;
-    if (find_count(blocks, index, top, ret))
-        return NULL;
-    HX_TRY(count_rows(blocks, index, top, ret));
-    struct hx_kept_tops *tops = make_tops(blocks);
-    if (!tops || top->conditions > CONDITIONS_MAX)
-        return NULL; /* then it is counted again */
-    struct counted *counted = &tops->counted[tops->next++ % COUNTED];
-    *counted =
-        (struct counted){index->snapshot, top->from, top->end, *ret, .conditions = top->conditions};
-    memcpy(counted->condition, top->condition, top->conditions * sizeof *top->condition);
-    return NULL;
-}
-
 /* The window with some rows around it; the first ones always begin with the very first. */
 static struct hx_top widen_window(const struct hx_top *top)
 {
@@ -758,28 +753,87 @@ static struct hx_top widen_window(const struct hx_top *top)
     return wide;
 }
 
+static void keep_count(hx_blocks *blocks, const struct hx_block_index *index,
+                       const struct hx_top *top, uint64_t count)
+{
+    struct hx_kept_tops *tops = make_tops(blocks);
+    if (!tops || top->conditions > CONDITIONS_MAX)
+        return; /* then it is counted again */
+    struct counted *counted = &tops->counted[tops->next++ % COUNTED];
+    *counted = (struct counted){index->snapshot, top->from, top->end, count,
+                                .conditions = top->conditions};
+    memcpy(counted->condition, top->condition, top->conditions * sizeof *top->condition);
+}
+
+/* Do the conditions let through what hangs directly under the roots, and nothing else? */
+static bool is_under_roots(const struct hx_top *top)
+{
+    bool rootless = false, retains = false;
+    for (size_t c = 0; c < top->conditions; c++) {
+        const struct hx_condition *it = &top->condition[c];
+        rootless |= it->derived == HX_DOMINATOR && it->low == 0 && it->high == 0;
+        retains |= it->derived == HX_RETAINED && it->low == 1 && it->high == UINT64_MAX;
+    }
+    return top->conditions == 2 && rootless && retains;
+}
+
+/* The stored column that has the ends of such an order; -1: none. */
+static int ends_of(const struct hx_top *top)
+{
+    bool nulls;
+    if (is_under_roots(top))
+        return top->derived == HX_RETAINED ? HX_COL_DOMINATOR : -1;
+    const int column = top->conditions ? -1 : hx_ends_of(top->derived, top->column, &nulls);
+    return column >= 0 && !top->largest && top->zero_last != nulls ? -1 : column;
+}
+
 /* Both ends of an order, where they are stored. */
 static hx_error *keep_ends(hx_blocks *blocks, const struct hx_block_index *index,
                            const struct hx_top *top)
 {
-    bool nulls, there;
-    const int column = hx_ends_of(top->derived, top->column, &nulls);
-    if (top->conditions || top->from || top->end != index->rows || top->end < HX_ENDS_LEAST ||
-        column < 0 || (!top->largest && top->zero_last != nulls))
+    bool there;
+    const int column = ends_of(top);
+    if (top->from || top->end != index->rows || top->end < HX_ENDS_LEAST || column < 0)
         return NULL;
-    HX_FREE uint64_t *ends = malloc(HX_ENDS_VALUES * sizeof *ends);
+    HX_FREE uint64_t *ends = malloc(HX_ENDS_ROOM * sizeof *ends);
     HX_NEED(ends);
     HX_TRY(hx_blocks_ends(blocks, index, column, ends, &there));
+    const uint64_t rows = there ? ends[HX_ENDS_VALUES] : 0;
+    const size_t n = rows < HX_ENDS ? (size_t)rows : HX_ENDS;
+    if (there && top->conditions)
+        keep_count(blocks, index, top, rows);
     for (int last = 0; last < 2 && there; last++) {
         struct hx_top end = *top;
         HX_FREE uint64_t *row = malloc(HX_ENDS * sizeof *row);
         HX_NEED(row);
-        memcpy(row, ends + (top->largest ? last : 2 + last) * HX_ENDS, HX_ENDS * sizeof *row);
-        end.offset = last ? top->end - HX_ENDS : 0;
+        memcpy(row, ends + (top->largest ? last : 2 + last) * HX_ENDS + (last ? HX_ENDS - n : 0),
+               n * sizeof *row);
+        end.offset = last ? rows - n : 0;
         end.limit = HX_ENDS + last; /* one more than there are */
-        HX_NEED(keep_top_rows(blocks, index->snapshot, &end, row, HX_ENDS));
+        HX_NEED(keep_top_rows(blocks, index->snapshot, &end, row, n));
         (void)hx_steal(row);
     }
+    return NULL;
+}
+
+hx_error *hx_top_count(hx_blocks *blocks, const struct hx_block_index *index,
+                       const struct hx_top *top, uint64_t *ret)
+{
+    *ret = top->from < top->end ? top->end - top->from : 0;
+    if (!*ret || !top->conditions)
+        return NULL;
+    if (find_count(blocks, index, top, ret))
+        return NULL;
+    if (is_under_roots(top)) {
+        struct hx_top retained = *top;
+        retained.derived = HX_RETAINED;
+        retained.column = 0;
+        HX_TRY(keep_ends(blocks, index, &retained));
+        if (find_count(blocks, index, top, ret))
+            return NULL;
+    }
+    HX_TRY(count_rows(blocks, index, top, ret));
+    keep_count(blocks, index, top, *ret);
     return NULL;
 }
 
@@ -857,13 +911,17 @@ static hx_error *keep_passing(hx_blocks *blocks, const struct hx_block_index *in
 static hx_error *find_stored(hx_blocks *blocks, const struct hx_block_index *index,
                              const struct hx_top *top, struct kept **ret)
 {
-    enum { FEW = 512 }; /* a pass over a column costs more than to look for so many */
+    enum { NEAR = 512 }; /* a pass over a column costs more than to look for so many */
     struct hx_top all = *top;
     uint64_t count = 0;
     *ret = find_kept(*hx_blocks_tops(blocks), index->snapshot, top);
-    const bool last = top->conditions && top->offset > FEW;
+    const bool last = top->conditions && top->offset > NEAR;
+    if (!*ret && top->limit <= HX_ENDS && is_under_roots(top)) {
+        HX_TRY(keep_ends(blocks, index, top));
+        *ret = find_kept(*hx_blocks_tops(blocks), index->snapshot, top);
+    }
     if (*ret || top->limit > HX_ENDS ||
-        (last && (!find_count(blocks, index, top, &count) || count - FEW > top->offset)))
+        (last && (!find_count(blocks, index, top, &count) || count - NEAR > top->offset)))
         return NULL;
     all.conditions = 0;
     all.condition = NULL;

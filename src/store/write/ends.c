@@ -41,6 +41,8 @@ hx_error *hx_writer_ends_begin(const struct hx_writer *w, enum hx_column_id colu
     size_t n = 0;
     bool nulls;
     *ret = NULL;
+    if (objects >= HX_ENDS_LEAST && hx_ends_are_some((int)column))
+        return hx_ends_create_some(ret);
     if (objects < HX_ENDS_LEAST ||
         hx_ends_of(retained ? HX_RETAINED : HX_PLAIN, (int)column, &nulls) < 0)
         return NULL;
@@ -57,7 +59,8 @@ hx_error *hx_writer_ends_put(struct hx_writer *w, int64_t block, enum hx_column_
     if (!ends)
         return NULL;
     HX_TRY(hx_ends_list(ends, w->value));
-    return hx_writer_put(w, block, (enum hx_column_id)(HX_COL_ENDS + column), HX_ENDS_VALUES);
+    return hx_writer_put(w, block, (enum hx_column_id)(HX_COL_ENDS + column),
+                         hx_ends_values((int)column));
 }
 
 hx_error *hx_writer_ends_alike(struct hx_writer *w, int64_t block, enum hx_column_id column)

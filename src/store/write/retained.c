@@ -78,10 +78,19 @@ static void gather_retained(const void *context, uint64_t from, uint64_t to, uin
         *value++ = d->objects[i] ? d->bytes[i] + 1 : 0;
 }
 
+/* The same of what hangs directly under the roots: a level that lists show. */
+static void gather_under_roots(const void *context, uint64_t from, uint64_t to, uint64_t *value)
+{
+    const struct hx_dominators *d = context;
+    for (uint64_t i = from; i < to; i++)
+        *value++ = d->parent[i] == HX_NO_OBJ && d->objects[i] ? d->bytes[i] + 1 : 0;
+}
+
 static hx_error *write_columns(struct retained *r)
 {
     struct hx_writer *w = r->w;
-    HX_TRY(hx_analyse_column(w, HX_COL_DOMINATOR, gather_dominator, &r->dominators));
+    HX_TRY(hx_analyse_ordered(w, HX_COL_DOMINATOR, gather_dominator, gather_under_roots,
+                              &r->dominators));
     HX_TRY(hx_analyse_ordered(w, HX_COL_RETAINED_REST, gather_bytes, gather_retained, r));
     return hx_analyse_column(w, HX_COL_RETAINED_OBJECTS, gather_objects, &r->dominators);
 }
