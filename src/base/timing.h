@@ -2,8 +2,8 @@
  *
  * With HEAPX_TIMING=1 in the environment each stage prints one line on stderr:
  * `timing STAGE SECONDS COUNT`, COUNT being what the stage worked on (objects, bytes),
- * 0 when it does not count. Without it nothing is measured or printed. With HEAPX_TIMING=cpu it is the
- * time of the processors, of all threads, which other work on the machine does not change.
+ * 0 when it does not count. Without it nothing is measured or printed. With HEAPX_TIMING=cpu it is
+ * the time of the processors, of all threads, which other work on the machine does not change.
  */
 #ifndef HX_BASE_TIMING_H
 #define HX_BASE_TIMING_H

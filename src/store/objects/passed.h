@@ -8,8 +8,8 @@
 #include "store/objects/top.h"
 
 enum {
-    HX_PASSED = 8,             /* sets that are kept */
-    HX_PASSED_MAX = 16,        /* conditions of one */
+    HX_PASSED = 8,            /* sets that are kept */
+    HX_PASSED_MAX = 16,       /* conditions of one */
     HX_PASSED_BYTES = 8 << 20 /* of all sets; larger ones are not kept */
 };
 
