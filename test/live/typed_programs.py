@@ -150,5 +150,21 @@ def plain(folder):
     check("next" in fields, f"{fields}")
 
 
+def forest(folder):
+    """All nodes of the bench's forest; what is left are its strings, and blocks that are lost."""
+    store = os.path.join(folder, "store")
+    program = os.path.join(live.BUILD, "test/bench/forest")
+    if not os.path.exists(program):
+        raise live.Skip("no forest is built")
+    with live.Target([program, "--objects", "60000"]) as target:
+        lost = int(target.wait_line("objects").split()[5])
+        target.wait_line("ready")
+        heapx("snap", target.pid, "-o", store)
+    n = {r["type"]: int(r["objects"]) for r in rows(store, "SELECT type, objects FROM types")}
+    check({"list_node", "entry", "tree_node", "shared", "vector", "map"} <= n.keys(), f"{n}")
+    strings = 2 * n["entry"] + n["shared"]  # a shared node has one detail
+    check(abs(n["(unknown)"] - strings - lost) <= strings / 100, f"{n}, {lost} lost")
+
+
 if __name__ == "__main__":
-    live.main(hinted, plain)
+    live.main(hinted, plain, forest)
