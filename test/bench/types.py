@@ -147,6 +147,7 @@ def large_information(folder, megabytes):
             found = live.row(store, "SELECT sum(objects) AS n FROM types WHERE type = 'node'")["n"]
     against = f", {took[0] / floor:.2f} x eu-readelf's {floor:.2f} s (limit 2)" if readelf else ""
     print(f"its types: {took[0]:.2f} s{against}; again {took[1]:.2f} s (limit 0.1); {found} nodes typed")
+    print(f"first screen then: {first_screen(large) - screens[0]:+.2f} s")
 
 
 def forest(folder, objects):
