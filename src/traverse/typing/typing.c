@@ -15,15 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STACK         ((size_t)1 << 16) /* objects; those that find no room are found again */
-#define AHEAD         8
-#define VOTES         32 /* that wait for what they read of memory */
-#define CHANGES       3  /* of an object's type */
-#define SUPPORT_MAX   15
-#define CHECK         0xffff
-#define SITE_LEAST    8 /* typed objects of a site */
-#define RECENT        256
-#define MISFITS_LEAST 65536 /* that are remembered, and of a quarter of the objects */
+#define STACK       ((size_t)1 << 16) /* objects; those that find no room are found again */
+#define AHEAD       8
+#define VOTES       32 /* that wait for what they read of memory */
+#define CHANGES     3  /* of an object's type */
+#define SUPPORT_MAX 15
+#define CHECK       0xffff
+#define SITE_LEAST  8 /* typed objects of a site */
+#define RECENT      256
 
 /* graph.typed while objects are typed: */
 #define PENDING 128 /* on the stack, or one that found no room there */
@@ -34,7 +33,6 @@ struct vote {
     uint32_t word, from;
     bool inside;   /* it points into it, not to its start */
     bool guessing; /* who says so is a guess */
-    bool scratch;  /* a variable that may not be set yet */
 };
 
 struct spread {
@@ -48,12 +46,11 @@ struct spread {
     hx_obj *stack;
     size_t n_stack;
     bool overflow;
-    uint64_t done;               /* objects that have spoken, some more than once */
-    bool changed;                /* the type of an object that had one */
-    HX_VEC(struct vote) misfits; /* that a larger object begins with what they say */
-    bool loose;                  /* they count, too */
-    bool scratch;                /* votes are those of variables on stacks */
-    struct vote vote[VOTES];     /* first_vote up to end_vote, each by its number */
+    uint64_t done;           /* objects that have spoken, some more than once */
+    bool changed;            /* the type of an object that had one */
+    bool misfit;             /* an object is larger than what a pointer says it is */
+    bool loose;              /* that it begins with that is said, too */
+    struct vote vote[VOTES]; /* first_vote up to end_vote, each by its number */
     uint64_t first_vote, end_vote;
 };
 
@@ -131,9 +128,7 @@ static hx_error *count_vote(struct spread *spread, const struct vote *vote)
         return NULL;
     }
     HX_TRY(hx_typing_claim(spread->typing, graph, object, word, &claim));
-    if (claim.fit == HX_FIT_NOT && !typed && claim.larger && !spread->loose && !vote->scratch &&
-        spread->misfits.n < MISFITS_LEAST + graph->n / 4)
-        HX_NEED(hx_vec_push(&spread->misfits, *vote));
+    spread->misfit |= claim.fit == HX_FIT_NOT && !typed && claim.larger;
     if (claim.fit == HX_FIT_NOT || (typed && claim.vague))
         return NULL;
     return typed ? weigh_vote(spread, object, &claim, vote->guessing)
@@ -158,8 +153,7 @@ static hx_error *add_vote(struct spread *spread, hx_obj object, uint32_t word, u
     __builtin_prefetch(&graph->size[object]);
     __builtin_prefetch(&graph->fwd[object]);
     __builtin_prefetch(&spread->votes[object]);
-    spread->vote[spread->end_vote++ % VOTES] =
-        (struct vote){object, word, from, inside, guessing, spread->scratch};
+    spread->vote[spread->end_vote++ % VOTES] = (struct vote){object, word, from, inside, guessing};
     if (spread->end_vote - spread->first_vote >= VOTES / 2) {
         const struct vote *middle = &spread->vote[(spread->end_vote - VOTES / 2) % VOTES];
         __builtin_prefetch(&graph->edge[graph->fwd[middle->object]]);
@@ -291,10 +285,8 @@ static hx_error *spread_roots(struct spread *spread, bool scratch,
         uint32_t type = hx_typing_element(spread->table, place->type);
         HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
         uint32_t word = hx_map_word(map, edge->address - place->address, type != place->type);
-        spread->scratch = scratch;
         if (HX_WORD_TARGET(word))
             HX_TRY(add_vote(spread, edge->target, word, type, edge->kind != HX_EDGE_START, false));
-        spread->scratch = false;
         if (scratch || spread->n_stack >= STACK / 2)
             HX_TRY(spread_all(spread, progress));
     }
@@ -305,15 +297,8 @@ static hx_error *spread_roots(struct spread *spread, bool scratch,
 static hx_error *spread_loosely(struct spread *spread, const struct hx_progress *progress)
 {
     spread->loose = true;
-    for (size_t i = 0; i < spread->misfits.n; i++) {
-        const struct vote *vote = &spread->misfits.v[i];
-        if (!spread->graph->typed[vote->object])
-            HX_TRY(add_vote(spread, vote->object, vote->word, vote->from, vote->inside,
-                            vote->guessing));
-        if (spread->n_stack >= STACK / 2)
-            HX_TRY(spread_all(spread, progress));
-    }
-    return spread_all(spread, progress);
+    HX_TRY(spread_again(spread, progress));
+    return spread_roots(spread, false, progress);
 }
 
 /* --- what still stands ------------------------------------------------------------- */
@@ -362,18 +347,6 @@ static hx_error *support_of_roots(struct spread *spread)
     return NULL;
 }
 
-/* Of edges that are gone through in order, what a later one leads to. */
-HX_PREFETCHES void look_far_ahead(const struct spread *spread, hx_eidx e)
-{
-    const struct hx_graph *graph = spread->graph;
-    if (e + VOTES < graph->n_edges) {
-        const hx_obj later = hx_edge_target(graph->edge[e + VOTES]);
-        __builtin_prefetch(&graph->typed[later]);
-        __builtin_prefetch(&graph->type[later]);
-        __builtin_prefetch(&spread->votes[later]);
-    }
-}
-
 static hx_error *support_of_objects(struct spread *spread)
 {
     const struct hx_graph *graph = spread->graph;
@@ -385,14 +358,12 @@ static hx_error *support_of_objects(struct spread *spread)
             continue;
         if (graph->type[i] != last)
             HX_TRY(hx_word_map_of(&spread->typing->maps, last = graph->type[i], &map));
-        for (hx_eidx e = graph->fwd[i]; !map->scalars && e < graph->fwd[(size_t)i + 1]; e++) {
-            look_far_ahead(spread, e);
+        for (hx_eidx e = graph->fwd[i]; !map->scalars && e < graph->fwd[(size_t)i + 1]; e++)
             if (hx_edge_target(graph->edge[e]) != i)
                 support_type(spread, hx_edge_target(graph->edge[e]),
                              hx_map_word(map, hx_edge_offset(graph->edge[e]),
                                          graph->typed[i] & HX_TYPED_REPEATS),
                              hx_edge_kind_of(graph->edge[e]) != HX_EDGE_START);
-        }
     }
     return NULL;
 }
@@ -769,7 +740,7 @@ static hx_error *type_objects(struct spread *spread, const struct hx_progress *p
     HX_TRY(spread_all(spread, progress));
     HX_TRY(spread_roots(spread, false, progress));
     HX_TRY(spread_roots(spread, true, progress));
-    if (spread->misfits.n)
+    if (spread->misfit)
         HX_TRY(spread_loosely(spread, progress));
     if (spread->changed)
         HX_TRY(take_back(spread, progress));
@@ -790,7 +761,6 @@ hx_error *hx_typing_find(struct hx_snapshot *snapshot, const struct hx_typing_so
     if (snapshot->graph.n) {
         hx_error *err = type_objects(&spread, progress);
         free(spread.stack);
-        hx_vec_free(&spread.misfits);
         hx_big_array_free(spread.votes);
         HX_TRY(err);
         HX_TRY(name_types(typing, snapshot));
