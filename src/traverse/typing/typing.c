@@ -22,7 +22,6 @@
 #define SUPPORT_MAX 15
 #define CHECK       0xffff
 #define SITE_LEAST  8 /* typed objects of a site */
-#define RECENT      256
 
 /* graph.typed while objects are typed: */
 #define PENDING 128 /* on the stack, or one that found no room there */
@@ -595,42 +594,28 @@ static hx_error *add_type(struct naming *naming, uint32_t type, bool repeats, ui
     return hx_index_add(&naming->by_name, hash, *ret);
 }
 
-static hx_error *number_of_type(struct naming *naming, uint32_t type, bool repeats, uint32_t *ret)
-{
-    uint32_t *number;
-    HX_TRY(hx_pairs_at(&naming->of, hx_pair_key(type, repeats), &number));
-    if (*number == HX_NO_PAIR) {
-        *number = 0;
-        HX_TRY(add_type(naming, type, repeats, number));
-    }
-    *ret = *number;
-    return NULL;
-}
-
 static hx_error *name_objects(struct naming *naming)
 {
     struct hx_graph *graph = &naming->snapshot->graph;
-    struct {
-        uint64_t key; /* 0: nothing; else hx_pair_key() of type and repeats, plus 1 */
-        uint32_t number;
-    } recent[RECENT] = {0};
     for (hx_obj i = 0; i < graph->n; i++) {
         hx_typed typed = graph->typed[i];
+        uint32_t *number;
         if (HX_TYPED_SOURCE(typed) == HX_TYPED_NOT) {
             graph->type[i] = HX_NO_TYPE;
             graph->typed[i] = 0;
             continue;
         }
-        const bool repeats = typed & HX_TYPED_REPEATS;
-        const uint64_t key = hx_pair_key(graph->type[i], repeats) + 1;
-        const size_t at = (graph->type[i] * 2 + repeats) % RECENT;
-        if (recent[at].key != key) {
-            HX_TRY(number_of_type(naming, graph->type[i], repeats, &recent[at].number));
-            recent[at].key = key;
+        bool repeats = typed & HX_TYPED_REPEATS;
+        HX_TRY(hx_pairs_at(&naming->of, hx_pair_key(graph->type[i], repeats), &number));
+        if (*number == HX_NO_PAIR) {
+            uint32_t made = 0;
+            *number = 0;
+            HX_TRY(add_type(naming, graph->type[i], repeats, &made));
+            *number = made;
         }
-        struct hx_type *type = &naming->types.v[recent[at].number];
-        graph->type[i] = recent[at].number;
-        naming->of_confidence.v[recent[at].number].n[HX_TYPED_CONFIDENCE(typed)]++;
+        struct hx_type *type = &naming->types.v[*number];
+        graph->type[i] = *number;
+        naming->of_confidence.v[*number].n[HX_TYPED_CONFIDENCE(typed)]++;
         type->sources |= (uint8_t)(1u << HX_TYPED_SOURCE(typed));
     }
     return NULL;
