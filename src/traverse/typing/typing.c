@@ -17,22 +17,13 @@
 
 #define STACK       ((size_t)1 << 16) /* objects; those that find no room are found again */
 #define AHEAD       8
-#define VOTES       32 /* that wait for what they read of memory */
-#define CHANGES     3  /* of an object's type */
+#define CHANGES     3 /* of an object's type */
 #define SUPPORT_MAX 15
 #define CHECK       0xffff
 #define SITE_LEAST  8 /* typed objects of a site */
 
 /* graph.typed while objects are typed: */
 #define PENDING 128 /* on the stack, or one that found no room there */
-
-/* A word of an object or root of type `from` that says what `object` is. */
-struct vote {
-    hx_obj object;
-    uint32_t word, from;
-    bool inside;   /* it points into it, not to its start */
-    bool guessing; /* who says so is a guess */
-};
 
 struct spread {
     struct hx_typing *typing;
@@ -45,12 +36,11 @@ struct spread {
     hx_obj *stack;
     size_t n_stack;
     bool overflow;
-    uint64_t done;           /* objects that have spoken, some more than once */
-    bool changed;            /* the type of an object that had one */
-    bool misfit;             /* an object is larger than what a pointer says it is */
-    bool loose;              /* that it begins with that is said, too */
-    struct vote vote[VOTES]; /* first_vote up to end_vote, each by its number */
-    uint64_t first_vote, end_vote;
+    uint64_t done; /* objects that have spoken, some more than once */
+    bool changed;  /* the type of an object that had one */
+    bool misfit;   /* an object is larger than what a pointer says it is */
+    bool loose;    /* that it begins with that is said, too */
+    bool guessing; /* who speaks is a guess */
 };
 
 /* --- votes ----------------------------------------------------------------------- */
@@ -66,12 +56,11 @@ static void push_object(struct spread *spread, hx_obj object)
         spread->overflow = true;
 }
 
-static hx_error *give_type(struct spread *spread, hx_obj object, const struct hx_claim *claim,
-                           bool guessing)
+static hx_error *give_type(struct spread *spread, hx_obj object, const struct hx_claim *claim)
 {
     hx_typed *typed = &spread->graph->typed[object];
     const enum hx_confidence confidence =
-        claim->vague || guessing ? HX_CONFIDENCE_GUESS : HX_CONFIDENCE_LIKELY;
+        claim->vague || spread->guessing ? HX_CONFIDENCE_GUESS : HX_CONFIDENCE_LIKELY;
     const struct hx_word_map *map;
     HX_TRY(hx_word_map_of(&spread->typing->maps, claim->type, &map));
     spread->changed |= HX_TYPED_SOURCE(*typed) != HX_TYPED_NOT;
@@ -85,8 +74,7 @@ static hx_error *give_type(struct spread *spread, hx_obj object, const struct hx
 }
 
 /* Something else was said of an object that has a type. */
-static hx_error *weigh_vote(struct spread *spread, hx_obj object, const struct hx_claim *claim,
-                            bool guessing)
+static hx_error *weigh_vote(struct spread *spread, hx_obj object, const struct hx_claim *claim)
 {
     const struct hx_graph *graph = spread->graph;
     const struct hx_word_maps *maps = &spread->typing->maps;
@@ -99,26 +87,26 @@ static hx_error *weigh_vote(struct spread *spread, hx_obj object, const struct h
     if (has == says || hx_typing_begins_with(spread->table, has, says)) {
         *votes = (uint8_t)(*votes + ((*votes & 15) < SUPPORT_MAX));
     } else if (!by_vtable && hx_typing_begins_with(spread->table, says, has)) {
-        return give_type(spread, object, claim, guessing);
+        return give_type(spread, object, claim);
     } else {
         graph->typed[object] |= HX_TYPED_CONFLICT;
         if (*votes & 15)
             --*votes;
         else if (!by_vtable && *votes >> 4 < CHANGES) {
             *votes = (uint8_t)(*votes + 16);
-            return give_type(spread, object, claim, guessing);
+            return give_type(spread, object, claim);
         }
     }
     return NULL;
 }
 
-static hx_error *count_vote(struct spread *spread, const struct vote *vote)
+/* A word of an object or root of type `from` says what this is; `inside`: it points into it. */
+static hx_error *vote_for(struct spread *spread, hx_obj object, uint32_t word, uint32_t from,
+                          bool inside)
 {
     struct hx_graph *graph = spread->graph;
-    struct hx_claim claim = {.from = vote->from, .inside = vote->inside, .loose = spread->loose};
-    const hx_obj object = vote->object;
+    struct hx_claim claim = {.from = from, .inside = inside, .loose = spread->loose};
     const bool typed = HX_TYPED_SOURCE(graph->typed[object]) != HX_TYPED_NOT;
-    uint32_t word = vote->word;
     if (word < spread->table->n_types)
         word = hx_typing_element(spread->table, word);
     if (typed && graph->type[object] == word) {
@@ -126,38 +114,15 @@ static hx_error *count_vote(struct spread *spread, const struct vote *vote)
             spread->votes[object]++;
         return NULL;
     }
+    if (inside && word < spread->table->n_types)
+        return NULL;
     HX_TRY(hx_typing_claim(spread->typing, graph, object, word, &claim));
     spread->misfit |= claim.fit == HX_FIT_NOT && !typed && claim.larger;
     if (claim.fit == HX_FIT_NOT || (typed && claim.vague))
         return NULL;
-    return typed ? weigh_vote(spread, object, &claim, vote->guessing)
-                 : give_type(spread, object, &claim, vote->guessing);
-}
-
-static hx_error *count_first_vote(struct spread *spread)
-{
-    const struct vote vote = spread->vote[spread->first_vote++ % VOTES];
-    return count_vote(spread, &vote);
-}
-
-/* What a vote is held against lies anywhere in memory; it is read ahead in two steps. */
-static hx_error *add_vote(struct spread *spread, hx_obj object, uint32_t word, uint32_t from,
-                          bool inside, bool guessing)
-{
-    const struct hx_graph *graph = spread->graph;
-    if (inside && word < spread->table->n_types)
-        return NULL;
-    __builtin_prefetch(&graph->typed[object]);
-    __builtin_prefetch(&graph->type[object]);
-    __builtin_prefetch(&graph->size[object]);
-    __builtin_prefetch(&graph->fwd[object]);
-    __builtin_prefetch(&spread->votes[object]);
-    spread->vote[spread->end_vote++ % VOTES] = (struct vote){object, word, from, inside, guessing};
-    if (spread->end_vote - spread->first_vote >= VOTES / 2) {
-        const struct vote *middle = &spread->vote[(spread->end_vote - VOTES / 2) % VOTES];
-        __builtin_prefetch(&graph->edge[graph->fwd[middle->object]]);
-    }
-    return spread->end_vote - spread->first_vote == VOTES ? count_first_vote(spread) : NULL;
+    if (typed)
+        return weigh_vote(spread, object, &claim);
+    return give_type(spread, object, &claim);
 }
 
 /* --- along the edges ------------------------------------------------------------- */
@@ -184,15 +149,22 @@ static hx_error *spread_object(struct spread *spread, hx_obj object)
     HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
     if (map->scalars)
         return NULL;
+    for (hx_eidx e = graph->fwd[object]; e < end; e++) {
+        const hx_obj target = hx_edge_target(graph->edge[e]);
+        __builtin_prefetch(&graph->typed[target]);
+        __builtin_prefetch(&graph->type[target]);
+        __builtin_prefetch(&graph->size[target]);
+        __builtin_prefetch(&graph->fwd[target]);
+    }
     const struct hx_word_map words = *map; /* maps can move */
-    const bool guessing = HX_TYPED_CONFIDENCE(typed) == HX_CONFIDENCE_GUESS;
+    spread->guessing = HX_TYPED_CONFIDENCE(typed) == HX_CONFIDENCE_GUESS;
     for (hx_eidx e = graph->fwd[object]; e < end; e++) {
         const bool inside = hx_edge_kind_of(graph->edge[e]) != HX_EDGE_START;
         const uint32_t word =
             hx_map_word(&words, hx_edge_offset(graph->edge[e]), typed & HX_TYPED_REPEATS);
         const hx_obj target = hx_edge_target(graph->edge[e]);
-        if (HX_WORD_TARGET(word) && target != object)
-            HX_TRY(add_vote(spread, target, word, type, inside, guessing));
+        if (HX_WORD_TARGET(word) && target != object && (!inside || word >= spread->table->n_types))
+            HX_TRY(vote_for(spread, target, word, type, inside));
     }
     return NULL;
 }
@@ -200,8 +172,6 @@ static hx_error *spread_object(struct spread *spread, hx_obj object)
 static hx_error *spread_all(struct spread *spread, const struct hx_progress *progress)
 {
     for (;; spread->done++) {
-        while (!spread->n_stack && spread->first_vote < spread->end_vote)
-            HX_TRY(count_first_vote(spread));
         if (!spread->n_stack && spread->overflow) {
             spread->overflow = false;
             for (hx_obj i = 0; i < spread->graph->n; i++)
@@ -222,20 +192,6 @@ static hx_error *spread_all(struct spread *spread, const struct hx_progress *pro
         if (hx_progress_cancelled(progress))
             return hx_error_cancelled("types");
     }
-}
-
-/* All that have a type speak once more. */
-static hx_error *spread_again(struct spread *spread, const struct hx_progress *progress)
-{
-    const struct hx_graph *graph = spread->graph;
-    for (hx_obj i = 0; i < graph->n; i++) {
-        if (!graph->typed[i] || graph->fwd[i] == graph->fwd[(size_t)i + 1])
-            continue;
-        HX_TRY(spread_object(spread, i));
-        if (spread->n_stack >= STACK / 2)
-            HX_TRY(spread_all(spread, progress));
-    }
-    return spread_all(spread, progress);
 }
 
 /* --- where it begins --------------------------------------------------------------- */
@@ -284,19 +240,24 @@ static hx_error *spread_roots(struct spread *spread, bool scratch,
         uint32_t type = hx_typing_element(spread->table, place->type);
         HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
         uint32_t word = hx_map_word(map, edge->address - place->address, type != place->type);
+        spread->guessing = false;
         if (HX_WORD_TARGET(word))
-            HX_TRY(add_vote(spread, edge->target, word, type, edge->kind != HX_EDGE_START, false));
-        if (scratch || spread->n_stack >= STACK / 2)
+            HX_TRY(vote_for(spread, edge->target, word, type, edge->kind != HX_EDGE_START));
+        if (spread->n_stack)
             HX_TRY(spread_all(spread, progress));
     }
-    return spread_all(spread, progress);
+    return NULL;
 }
 
 /* Once all is said that is sure: what a larger object begins with is said, too. */
 static hx_error *spread_loosely(struct spread *spread, const struct hx_progress *progress)
 {
+    const struct hx_graph *graph = spread->graph;
     spread->loose = true;
-    HX_TRY(spread_again(spread, progress));
+    for (hx_obj i = 0; i < graph->n; i++)
+        if (graph->typed[i] && graph->fwd[i] < graph->fwd[(size_t)i + 1])
+            push_object(spread, i);
+    HX_TRY(spread_all(spread, progress));
     return spread_roots(spread, false, progress);
 }
 
@@ -386,7 +347,10 @@ static hx_error *take_back(struct spread *spread, const struct hx_progress *prog
             }
         if (!taken || round + 1 == CHANGES)
             break;
-        HX_TRY(spread_again(spread, progress));
+        for (hx_obj i = 0; i < graph->n; i++)
+            if (graph->typed[i])
+                push_object(spread, i);
+        HX_TRY(spread_all(spread, progress));
     }
     return NULL;
 }
