@@ -154,15 +154,9 @@ static hx_error *check_target(const struct hint_line *line, const char *target)
 {
     if (target == line->end)
         return bad_hint(line, target, "a type is missing at the end");
-    bool name = false;
-    for (const char *at = target; at < line->end; at++) {
-        if (*at == '|' && (line->within || !name || at + 1 == line->end))
-            return bad_hint(
-                line, at, line->within ? "one type lies in a field" : "a type is missing beside |");
-        name = *at != '|' && (name || !isspace((unsigned char)*at));
+    for (const char *at = target; at < line->end; at++)
         if (*at == '$' && (at + 1 == line->end || at[1] < '1' || at[1] > '9'))
             return bad_hint(line, at, "behind $ stands the number of a template argument, 1 to 9");
-    }
     return NULL;
 }
 

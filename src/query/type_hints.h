@@ -5,14 +5,12 @@
  *   [PROGRAM:] TYPE.FIELD[, FIELD...] = TARGET
  *
  * TYPE is the name of a record, in which * stands for anything (glob.h); FIELD a path of names in
- * it ("_M_impl._M_header._M_parent"), found in its bases and nameless members, too. TARGET is the
- * type of what the field points to or, behind =, of what lies in it: a name of the program's, in
- * which $1 to $9 stand for the template arguments of TYPE, with a * in front for each pointer that
- * lies between; a name that the program does not have is given to the objects as it is, also where
- * the field points into them. "T..." is something larger that begins with a T. "T | U" is one of
- * them: the largest type that fits, then "T...", then a name, the last one where the field points
- * into the object. With PROGRAM the line counts where a file of that name, or with that beginning,
- * is mapped.
+ * it
+ * ("_M_impl._M_header._M_parent"), found in its bases and nameless members, too. TARGET is the type
+ * of what the field points to or, behind =, of what lies in it: a name of the program's, in which
+ * $1 to $9 stand for the template arguments of TYPE, with a * in front for each pointer that lies
+ * between; a name that the program does not have is given to the objects as it is. With PROGRAM the
+ * line counts where a file of that name, or with that beginning, is mapped.
  *
  * Blanks beside <>,*& do not count in names. What comes first in the texts is asked first.
  */
@@ -33,7 +31,7 @@ typedef HX_VEC(struct hx_type_hint) hx_type_hints;
 
 /* Appends the lines of a text; an error names `what`, line and column. */
 hx_error *hx_type_hints_parse(const char *what, const char *text, size_t n, hx_type_hints *hints);
-/* The lines that heapx brings: containers of libstdc++ and libc++, and redis. */
+/* The lines that heapx brings: containers of libstdc++ and libc++. */
 hx_error *hx_type_hints_builtin(hx_type_hints *hints);
 void hx_type_hint_deinit(struct hx_type_hint *hint);
 void hx_type_hints_free(hx_type_hints *hints);

@@ -200,11 +200,11 @@ class Program(live.Target):
             self.types[int(address, 16)] = kind
 
 
-def judge(program, folder, what, *options):
+def judge(program, folder, what):
     """How many blocks have their type, and what is wrong."""
     store = os.path.join(folder, "store")
     with Program(program) as target:
-        heapx("snap", target.pid, "-o", store, *options)
+        heapx("snap", target.pid, "-o", store)
         truth = target.types
     found = {int(r["address"]): r for r in
              rows(store, "SELECT address, type, confidence FROM objects")}

@@ -15,7 +15,7 @@ static uint32_t type_as_whole(const hx_typing *typing, const struct hx_graph *gr
     const hx_typed typed = graph->typed[object];
     if (HX_TYPED_SOURCE(typed) == HX_TYPED_NOT)
         return 0;
-    const uint32_t number = hx_word_maps_base(&typing->maps, typing->number.v[graph->type[object]]);
+    const uint32_t number = typing->number.v[graph->type[object]];
     if (number >= typing->source.table->n_types)
         return 0;
     uint64_t requested = graph->requested ? graph->requested[object] : HX_NO_REQUEST;

@@ -17,7 +17,11 @@
 
 #define STACK       ((size_t)1 << 16) /* objects; those that find no room are found again */
 #define AHEAD       8
-#define CHANGES     3 /* of an object's type */
+#define SLACK       16 /* what malloc rounds up, at most */
+#define UNSPLIT     32 /* what it leaves where the rest would be too small for a block */
+#define LEAST       24 /* the smallest block */
+#define EDGES       64 /* of an object that are held against a type */
+#define CHANGES     3  /* of an object's type */
 #define SUPPORT_MAX 15
 #define CHECK       0xffff
 #define SITE_LEAST  8 /* typed objects of a site */
@@ -38,10 +42,91 @@ struct spread {
     bool overflow;
     uint64_t done; /* objects that have spoken, some more than once */
     bool changed;  /* the type of an object that had one */
-    bool misfit;   /* an object is larger than what a pointer says it is */
-    bool loose;    /* that it begins with that is said, too */
-    bool guessing; /* who speaks is a guess */
 };
+
+uint32_t hx_typing_element(const struct hx_type_table *table, uint32_t type)
+{
+    for (unsigned i = 0; i < HX_TYPE_DEPTH && type < table->n_types; i++) {
+        if (table->type[type].kind != HX_TYPE_ARRAY)
+            return type;
+        type = table->type[type].target;
+    }
+    return 0;
+}
+
+/* --- does it fit? ---------------------------------------------------------------- */
+
+static bool is_record(const struct hx_type_entry *type)
+{
+    return type->kind == HX_TYPE_RECORD || type->kind == HX_TYPE_UNION;
+}
+
+static bool is_flexible(const struct hx_type_table *table, uint32_t number)
+{
+    uint64_t offset;
+    return hx_flexible_array(table, number, &offset);
+}
+
+/* May a block of `size` bytes, of which `requested` were asked for, be one or several of a type? */
+enum hx_fit hx_typing_fit(const struct hx_type_table *table, uint32_t number, uint64_t size,
+                          uint64_t requested)
+{
+    if (number >= table->n_types)
+        return HX_FIT_ONE; /* a name, of which nothing is known */
+    const struct hx_type_entry *type = &table->type[number];
+    const uint64_t least = requested != HX_NO_REQUEST ? requested
+                           : size <= LEAST            ? 1
+                                                      : size - SLACK + 1;
+    const uint64_t most = requested != HX_NO_REQUEST ? requested : size;
+    if (!type->size)
+        return is_flexible(table, number) ? HX_FIT_FLEXIBLE : HX_FIT_NOT;
+    if (type->size > most)
+        return HX_FIT_NOT;
+    if (type->size >= least)
+        return HX_FIT_ONE;
+    if (is_flexible(table, number))
+        return HX_FIT_FLEXIBLE;
+    if (most / type->size * type->size >= least)
+        return HX_FIT_SEVERAL;
+    /* A block that malloc did not split has up to 32 bytes more. */
+    return requested == HX_NO_REQUEST && most - type->size < UNSPLIT ? HX_FIT_ONE : HX_FIT_NOT;
+}
+
+/* Do its edges lie where the type can have pointers? */
+static bool edges_agree(const struct spread *spread, hx_obj object, const struct hx_word_map *map,
+                        enum hx_fit fit)
+{
+    const struct hx_graph *graph = spread->graph;
+    hx_eidx from = graph->fwd[object], to = graph->fwd[(size_t)object + 1];
+    unsigned good = 0, bad = 0;
+    to = to - from > EDGES ? from + EDGES : to;
+    for (hx_eidx e = from; e < to; e++) {
+        uint32_t word = hx_map_word(map, hx_edge_offset(graph->edge[e]), fit == HX_FIT_SEVERAL);
+        if (word == HX_WORD_SCALAR)
+            bad++;
+        else if (word != HX_WORD_OPEN)
+            good++;
+    }
+    return fit == HX_FIT_SEVERAL ? bad * 8 <= good : bad <= good;
+}
+
+/* Does `outer` begin with `inner`: its first base or member, or that of this one, ...? */
+static bool begins_with(const struct hx_type_table *table, uint32_t outer, uint32_t inner)
+{
+    for (unsigned depth = 0; depth < HX_TYPE_DEPTH && outer < table->n_types; depth++) {
+        const struct hx_type_entry *type = &table->type[outer];
+        if (outer == inner)
+            return true;
+        if (type->kind == HX_TYPE_ARRAY)
+            outer = type->target;
+        else if (type->kind == HX_TYPE_RECORD && type->n && !table->field[type->first].offset &&
+                 !(table->field[type->first].flags & (HX_FIELD_VIRTUAL | HX_FIELD_BITS)))
+            outer = table->field[type->first].type;
+        else
+            return false;
+    }
+    return false;
+}
 
 /* --- votes ----------------------------------------------------------------------- */
 
@@ -56,73 +141,79 @@ static void push_object(struct spread *spread, hx_obj object)
         spread->overflow = true;
 }
 
-static hx_error *give_type(struct spread *spread, hx_obj object, const struct hx_claim *claim)
+static void give_type(struct spread *spread, hx_obj object, uint32_t type, enum hx_fit fit,
+                      const struct hx_word_map *map)
 {
     hx_typed *typed = &spread->graph->typed[object];
-    const enum hx_confidence confidence =
-        claim->vague || spread->guessing ? HX_CONFIDENCE_GUESS : HX_CONFIDENCE_LIKELY;
-    const struct hx_word_map *map;
-    HX_TRY(hx_word_map_of(&spread->typing->maps, claim->type, &map));
     spread->changed |= HX_TYPED_SOURCE(*typed) != HX_TYPED_NOT;
-    spread->graph->type[object] = claim->type;
-    *typed = (hx_typed)(HX_TYPED(confidence, HX_TYPED_POINTER) |
-                        (claim->fit == HX_FIT_SEVERAL ? HX_TYPED_REPEATS : 0) |
+    spread->graph->type[object] = type;
+    *typed = (hx_typed)(HX_TYPED(HX_CONFIDENCE_LIKELY, HX_TYPED_POINTER) |
+                        (fit == HX_FIT_SEVERAL ? HX_TYPED_REPEATS : 0) |
                         (*typed & (HX_TYPED_CONFLICT | PENDING)));
     if (!map->scalars && (map->n || map->tail))
         push_object(spread, object);
-    return NULL;
 }
 
 /* Something else was said of an object that has a type. */
-static hx_error *weigh_vote(struct spread *spread, hx_obj object, const struct hx_claim *claim)
+static void weigh_vote(struct spread *spread, hx_obj object, uint32_t type, enum hx_fit fit,
+                       const struct hx_word_map *map)
 {
     const struct hx_graph *graph = spread->graph;
-    const struct hx_word_maps *maps = &spread->typing->maps;
     uint8_t *votes = &spread->votes[object];
-    const uint32_t has = hx_word_maps_base(maps, graph->type[object]);
-    const uint32_t says = hx_word_maps_base(maps, claim->type);
+    const uint32_t has = graph->type[object];
     /* `likely`: somewhere in the block is an object of that class; what is around it may be known.
      */
     const bool by_vtable = HX_TYPED_CONFIDENCE(graph->typed[object]) == HX_CONFIDENCE_CERTAIN;
-    if (has == says || hx_typing_begins_with(spread->table, has, says)) {
+    if (begins_with(spread->table, has, type)) {
         *votes = (uint8_t)(*votes + ((*votes & 15) < SUPPORT_MAX));
-    } else if (!by_vtable && hx_typing_begins_with(spread->table, says, has)) {
-        return give_type(spread, object, claim);
+    } else if (!by_vtable && begins_with(spread->table, type, has)) {
+        give_type(spread, object, type, fit, map);
     } else {
         graph->typed[object] |= HX_TYPED_CONFLICT;
         if (*votes & 15)
             --*votes;
         else if (!by_vtable && *votes >> 4 < CHANGES) {
             *votes = (uint8_t)(*votes + 16);
-            return give_type(spread, object, claim);
+            give_type(spread, object, type, fit, map);
         }
     }
-    return NULL;
 }
 
-/* A word of an object or root of type `from` says what this is; `inside`: it points into it. */
-static hx_error *vote_for(struct spread *spread, hx_obj object, uint32_t word, uint32_t from,
-                          bool inside)
+/* A pointer from an object or root of type `from` says that this is a `type`. */
+static hx_error *vote_for(struct spread *spread, hx_obj object, uint32_t type, uint32_t from)
 {
     struct hx_graph *graph = spread->graph;
-    struct hx_claim claim = {.from = from, .inside = inside, .loose = spread->loose};
+    const struct hx_word_map *map;
+    type = type < spread->table->n_types ? hx_typing_element(spread->table, type) : type;
     const bool typed = HX_TYPED_SOURCE(graph->typed[object]) != HX_TYPED_NOT;
-    if (word < spread->table->n_types)
-        word = hx_typing_element(spread->table, word);
-    if (typed && graph->type[object] == word) {
+    if (typed && graph->type[object] == type) {
         if ((spread->votes[object] & 15) < SUPPORT_MAX)
             spread->votes[object]++;
         return NULL;
     }
-    if (inside && word < spread->table->n_types)
+    if (type < spread->table->n_types) {
+        const struct hx_type_entry *entry = &spread->table->type[type];
+        if (entry->kind != HX_TYPE_POINTER &&
+            (!is_record(entry) || !*hx_type_table_name(spread->table, type)))
+            return NULL;
+    }
+    uint64_t requested = graph->requested ? graph->requested[object] : HX_NO_REQUEST;
+    enum hx_fit fit = hx_typing_fit(spread->table, type, graph->size[object], requested);
+    if (fit == HX_FIT_NOT)
         return NULL;
-    HX_TRY(hx_typing_claim(spread->typing, graph, object, word, &claim));
-    spread->misfit |= claim.fit == HX_FIT_NOT && !typed && claim.larger;
-    if (claim.fit == HX_FIT_NOT || (typed && claim.vague))
+    HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
+    if (fit == HX_FIT_SEVERAL && map->self && requested == HX_NO_REQUEST &&
+        graph->size[object] - spread->table->type[type].size < UNSPLIT)
+        fit = HX_FIT_ONE;
+    /* Nodes lie in no arrays that a node of theirs points to. */
+    if ((fit == HX_FIT_SEVERAL && map->self && from == type) ||
+        !edges_agree(spread, object, map, fit))
         return NULL;
     if (typed)
-        return weigh_vote(spread, object, &claim);
-    return give_type(spread, object, &claim);
+        weigh_vote(spread, object, type, fit, map);
+    else
+        give_type(spread, object, type, fit, map);
+    return NULL;
 }
 
 /* --- along the edges ------------------------------------------------------------- */
@@ -157,14 +248,13 @@ static hx_error *spread_object(struct spread *spread, hx_obj object)
         __builtin_prefetch(&graph->fwd[target]);
     }
     const struct hx_word_map words = *map; /* maps can move */
-    spread->guessing = HX_TYPED_CONFIDENCE(typed) == HX_CONFIDENCE_GUESS;
     for (hx_eidx e = graph->fwd[object]; e < end; e++) {
-        const bool inside = hx_edge_kind_of(graph->edge[e]) != HX_EDGE_START;
+        if (hx_edge_kind_of(graph->edge[e]) != HX_EDGE_START)
+            continue;
         const uint32_t word =
             hx_map_word(&words, hx_edge_offset(graph->edge[e]), typed & HX_TYPED_REPEATS);
-        const hx_obj target = hx_edge_target(graph->edge[e]);
-        if (HX_WORD_TARGET(word) && target != object && (!inside || word >= spread->table->n_types))
-            HX_TRY(vote_for(spread, target, word, type, inside));
+        if (HX_WORD_TARGET(word))
+            HX_TRY(vote_for(spread, hx_edge_target(graph->edge[e]), word, type));
     }
     return NULL;
 }
@@ -231,8 +321,8 @@ static hx_error *spread_roots(struct spread *spread, bool scratch,
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         const struct hx_root *root = &snapshot->roots.v[edge->root];
         const struct hx_word_map *map;
-        if (root->kind == HX_ROOT_NAMED || hx_root_is_scratch(root) != scratch ||
-            (scratch && spread->graph->typed[edge->target]))
+        if (edge->kind != HX_EDGE_START || root->kind == HX_ROOT_NAMED ||
+            hx_root_is_scratch(root) != scratch || (scratch && spread->graph->typed[edge->target]))
             continue;
         const struct hx_typed_place *place = hx_typing_place(source, snapshot, edge);
         if (!place)
@@ -240,49 +330,26 @@ static hx_error *spread_roots(struct spread *spread, bool scratch,
         uint32_t type = hx_typing_element(spread->table, place->type);
         HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
         uint32_t word = hx_map_word(map, edge->address - place->address, type != place->type);
-        spread->guessing = false;
         if (HX_WORD_TARGET(word))
-            HX_TRY(vote_for(spread, edge->target, word, type, edge->kind != HX_EDGE_START));
+            HX_TRY(vote_for(spread, edge->target, word, type));
         if (spread->n_stack)
             HX_TRY(spread_all(spread, progress));
     }
     return NULL;
 }
 
-/* Once all is said that is sure: what a larger object begins with is said, too. */
-static hx_error *spread_loosely(struct spread *spread, const struct hx_progress *progress)
-{
-    const struct hx_graph *graph = spread->graph;
-    spread->loose = true;
-    for (hx_obj i = 0; i < graph->n; i++)
-        if (graph->typed[i] && graph->fwd[i] < graph->fwd[(size_t)i + 1])
-            push_object(spread, i);
-    HX_TRY(spread_all(spread, progress));
-    return spread_roots(spread, false, progress);
-}
-
 /* --- what still stands ------------------------------------------------------------- */
 
-/* Does what a word says agree with the type that an object has? */
-static bool speaks_for(const struct spread *spread, uint32_t word, uint32_t type)
-{
-    const struct hx_word_maps *maps = &spread->typing->maps;
-    const struct hx_brought_type *brought = hx_word_maps_brought(maps, word);
-    for (size_t i = 0; brought && i < brought->n; i++)
-        if (brought->alternative[i] == type)
-            return true;
-    const uint32_t says = word < spread->table->n_types ? hx_typing_element(spread->table, word)
-                                                        : hx_word_maps_base(maps, word);
-    type = hx_word_maps_base(maps, type);
-    return type == says || hx_typing_begins_with(spread->table, type, says);
-}
-
 /* A word that leads to an object speaks for its type. */
-static void support_type(struct spread *spread, hx_obj target, uint32_t word, bool inside)
+static void support_type(struct spread *spread, hx_obj target, uint32_t word)
 {
-    if (HX_WORD_TARGET(word) && (!inside || word >= spread->table->n_types) &&
-        spread->graph->typed[target] && (spread->votes[target] & 15) < SUPPORT_MAX &&
-        speaks_for(spread, word, spread->graph->type[target]))
+    if (!HX_WORD_TARGET(word) || !spread->graph->typed[target] ||
+        (spread->votes[target] & 15) == SUPPORT_MAX)
+        return;
+    const uint32_t type =
+        word < spread->table->n_types ? hx_typing_element(spread->table, word) : word;
+    if (begins_with(spread->table, spread->graph->type[target], type) ||
+        spread->graph->type[target] == type)
         spread->votes[target]++;
 }
 
@@ -293,7 +360,7 @@ static hx_error *support_of_roots(struct spread *spread)
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         const struct hx_word_map *map;
-        if (snapshot->roots.v[edge->root].kind == HX_ROOT_NAMED)
+        if (edge->kind != HX_EDGE_START || snapshot->roots.v[edge->root].kind == HX_ROOT_NAMED)
             continue;
         const struct hx_typed_place *place = hx_typing_place(source, snapshot, edge);
         if (!place)
@@ -301,8 +368,7 @@ static hx_error *support_of_roots(struct spread *spread)
         const uint32_t type = hx_typing_element(spread->table, place->type);
         HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
         support_type(spread, edge->target,
-                     hx_map_word(map, edge->address - place->address, type != place->type),
-                     edge->kind != HX_EDGE_START);
+                     hx_map_word(map, edge->address - place->address, type != place->type));
     }
     return NULL;
 }
@@ -319,11 +385,10 @@ static hx_error *support_of_objects(struct spread *spread)
         if (graph->type[i] != last)
             HX_TRY(hx_word_map_of(&spread->typing->maps, last = graph->type[i], &map));
         for (hx_eidx e = graph->fwd[i]; !map->scalars && e < graph->fwd[(size_t)i + 1]; e++)
-            if (hx_edge_target(graph->edge[e]) != i)
+            if (hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START)
                 support_type(spread, hx_edge_target(graph->edge[e]),
                              hx_map_word(map, hx_edge_offset(graph->edge[e]),
-                                         graph->typed[i] & HX_TYPED_REPEATS),
-                             hx_edge_kind_of(graph->edge[e]) != HX_EDGE_START);
+                                         graph->typed[i] & HX_TYPED_REPEATS));
     }
     return NULL;
 }
@@ -455,7 +520,7 @@ static hx_error *type_by_site(struct spread *spread)
                                   graph->requested ? graph->requested[i] : HX_NO_REQUEST);
                 HX_TRY(hx_word_map_of(&spread->typing->maps, vote->type, &map));
                 if (fit == HX_FIT_NOT || (fit == HX_FIT_SEVERAL) != vote->repeats ||
-                    !hx_typing_edges_agree(graph, i, map, fit))
+                    !edges_agree(spread, i, map, fit))
                     continue;
                 graph->type[i] = vote->type;
                 graph->typed[i] = (hx_typed)(HX_TYPED(HX_CONFIDENCE_GUESS, HX_TYPED_SITE) |
@@ -492,7 +557,7 @@ void hx_typing_put_name(const hx_typing *typing, uint32_t type, bool repeats, st
         stars++;
         type = hx_typing_element(table, table->type[type].target);
     }
-    const char *name = type >= table->n_types ? typing->maps.brought.v[type - table->n_types].name
+    const char *name = type >= table->n_types ? typing->maps.names.v[type - table->n_types]
                                               : hx_type_table_name(table, type);
     hx_text_puts(text, *name ? name : "void");
     if (stars)
@@ -689,8 +754,6 @@ static hx_error *type_objects(struct spread *spread, const struct hx_progress *p
     HX_TRY(spread_all(spread, progress));
     HX_TRY(spread_roots(spread, false, progress));
     HX_TRY(spread_roots(spread, true, progress));
-    if (spread->misfit)
-        HX_TRY(spread_loosely(spread, progress));
     if (spread->changed)
         HX_TRY(take_back(spread, progress));
     settle_confidence(spread);
@@ -726,6 +789,5 @@ void hx_typing_destroy(hx_typing *typing)
         return;
     hx_word_maps_deinit(&typing->maps);
     hx_vec_free(&typing->number);
-    hx_vec_free(&typing->derived);
     free(typing);
 }

@@ -11,9 +11,8 @@
  *
  * A type is believed where the block has room for one (what malloc rounds up may be left over), for
  * several (T[]), or for one with a flexible array, and where its edges are not in fields that
- * cannot hold a pointer. Of a larger block it is said last, as a guess, that it is "T...": begins
- * with one, as C builds what has a header. void *, char *, unions and integers prove nothing; hints
- * (type_hints.h) say what is behind some of them.
+ * cannot hold a pointer. void *, char *, unions and integers prove nothing; hints (type_hints.h)
+ * say what is behind some of them.
  */
 #ifndef HX_TRAVERSE_TYPING_TYPING_H
 #define HX_TRAVERSE_TYPING_TYPING_H

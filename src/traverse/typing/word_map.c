@@ -20,14 +20,11 @@ void hx_word_maps_deinit(struct hx_word_maps *maps)
 {
     for (size_t i = 0; i < maps->maps.n; i++)
         free(maps->maps.v[i].word);
-    for (size_t i = 0; i < maps->brought.n; i++) {
-        free(maps->brought.v[i].name);
-        free(maps->brought.v[i].alternative);
-    }
+    for (size_t i = 0; i < maps->names.n; i++)
+        free(maps->names.v[i]);
     hx_vec_free(&maps->maps);
-    hx_vec_free(&maps->brought);
+    hx_vec_free(&maps->names);
     free(maps->of);
-    free(maps->more);
     hx_index_free(&maps->by_name);
 }
 
@@ -62,7 +59,7 @@ static hx_error *index_records(struct hx_word_maps *maps)
 static const char *name_of_number(const struct hx_word_maps *maps, uint32_t number)
 {
     const uint32_t n = maps->table->n_types;
-    return number < n ? hx_type_table_name(maps->table, number) : maps->brought.v[number - n].name;
+    return number < n ? hx_type_table_name(maps->table, number) : maps->names.v[number - n];
 }
 
 hx_error *hx_word_maps_find(struct hx_word_maps *maps, const char *name, uint32_t *ret)
@@ -93,101 +90,34 @@ static uint32_t pointer_to(const struct hx_word_maps *maps, uint32_t target)
     return 0;
 }
 
-/* Adds a type that the table does not have; takes over `alternative` (NULL: none), always. */
-static hx_error *bring_type(struct hx_word_maps *maps, const char *name, uint32_t base,
-                            uint32_t *alternative, size_t n, uint32_t *ret)
-{
-    HX_CLEANUP(hx_text_free) struct hx_text plain = {0};
-    struct hx_brought_type brought = {
-        .name = strdup(name), .base = base, .alternative = alternative, .n = n};
-    hx_type_hint_plain(&plain, name, strlen(name));
-    if (plain.failed || !brought.name || !hx_vec_push(&maps->brought, brought)) {
-        free(brought.name);
-        free(alternative);
-        return hx_error_nomem();
-    }
-    *ret = maps->table->n_types + (uint32_t)maps->brought.n - 1;
-    return hx_index_add(&maps->by_name, hash_name(maps, &plain), *ret);
-}
-
-hx_error *hx_word_maps_more(struct hx_word_maps *maps, uint32_t type, uint32_t *ret)
+/* What a hint says of a record: a type of the table or, when it cannot be one, a new name. */
+static hx_error *find_target(struct hx_word_maps *maps, const struct hx_type_hint *hint,
+                             const char *plain, uint32_t *ret)
 {
     HX_CLEANUP(hx_text_free) struct hx_text name = {0};
-    if (!maps->more)
-        HX_NEED(maps->more = calloc(maps->table->n_types, sizeof *maps->more));
-    if (!maps->more[type]) {
-        hx_text_putf(&name, "%s...", hx_type_table_name(maps->table, type));
-        HX_NEED(!name.failed);
-        HX_TRY(bring_type(maps, hx_text_str(&name), type, NULL, 0, &maps->more[type]));
-    }
-    *ret = maps->more[type];
-    return NULL;
-}
-
-/* One name of a hint: a type of the table or, when it cannot be one, a new name (`fresh`); *ret 0:
- * it is nothing. */
-static hx_error *find_one(struct hx_word_maps *maps, char *name, bool fresh, uint32_t *ret)
-{
     unsigned levels = 0;
-    size_t n = strlen(name);
-    bool more = n > 3 && strcmp(name + n - 3, "...") == 0;
     *ret = 0;
-    while (levels < POINTERS_MAX && name[levels] == '*')
+    if (!hx_type_hint_target(hint, plain, &name))
+        return name.failed ? hx_error_nomem() : NULL;
+    while (levels < POINTERS_MAX && name.s[levels] == '*')
         levels++;
-    const char *begin = name + levels;
-    if (more)
-        name[n - 3] = 0;
-    while (!more && levels < POINTERS_MAX && name + n > begin && name[n - 1] == '*') {
-        name[--n] = 0; /* of a template argument */
+    const char *begin = name.s + levels;
+    while (levels < POINTERS_MAX && name.s + name.n > begin && name.s[name.n - 1] == '*') {
+        name.s[--name.n] = 0; /* of a template argument */
         levels++;
     }
     HX_TRY(hx_word_maps_find(maps, begin, ret));
     for (unsigned i = 0; *ret && i < levels; i++)
         *ret = *ret < maps->table->n_types ? pointer_to(maps, *ret) : 0;
-    if (more)
-        return *ret && *ret < maps->table->n_types ? hx_word_maps_more(maps, *ret, ret) : NULL;
-    if (*ret || levels || !fresh || !*begin)
+    if (*ret || levels || hint->within || strchr(hint->target, '$'))
         return NULL;
-    return bring_type(maps, begin, 0, NULL, 0, ret);
-}
-
-/* "T | U": those of them that there are. Writes into `names`. */
-static hx_error *find_several(struct hx_word_maps *maps, const char *all, char *names, bool fresh,
-                              uint32_t *ret)
-{
-    HX_VEC(uint32_t) found = {0};
-    hx_error *err = hx_word_maps_find(maps, all, ret);
-    for (char *name = *ret ? NULL : names, *next; !err && name; name = next) {
-        uint32_t type = 0;
-        next = strchr(name, '|');
-        if (next)
-            *next++ = 0;
-        err = find_one(maps, name, fresh, &type);
-        if (!err && type && !hx_vec_push(&found, type))
-            err = hx_error_nomem();
+    char *copy = strdup(name.s);
+    if (!copy || !hx_vec_push(&maps->names, copy)) {
+        free(copy);
+        return hx_error_nomem();
     }
-    if (err || found.n < 2) {
-        *ret = !err && found.n ? found.v[0] : *ret;
-        hx_vec_free(&found);
-        return err;
-    }
-    return bring_type(maps, all, 0, found.v, found.n, ret);
-}
-
-/* What a hint says of a record. */
-static hx_error *find_target(struct hx_word_maps *maps, const struct hx_type_hint *hint,
-                             const char *plain, uint32_t *ret)
-{
-    HX_CLEANUP(hx_text_free) struct hx_text name = {0};
-    const bool fresh = !hint->within && !strchr(hint->target, '$');
-    *ret = 0;
-    if (!hx_type_hint_target(hint, plain, &name))
-        return name.failed ? hx_error_nomem() : NULL;
-    if (hint->within || !strchr(hint->target, '|'))
-        return find_one(maps, name.s, fresh, ret);
-    HX_FREE char *all = strdup(name.s);
-    HX_NEED(all);
-    return find_several(maps, all, name.s, fresh, ret);
+    *ret = maps->table->n_types + (uint32_t)maps->names.n - 1;
+    return hx_index_add(&maps->by_name, hash_name(maps, &name), *ret);
 }
 
 /* --- a field by its name ------------------------------------------------------- */
@@ -379,8 +309,7 @@ static hx_error *push_within(struct mapping *mapping, const struct part *record)
             continue;
         HX_TRY(find_target(maps, hint, plain.s, &part.type));
         part.offset += step.offset;
-        if (part.type && part.type < maps->table->n_types &&
-            maps->table->type[part.type].size <= maps->table->type[step.type].size)
+        if (part.type && maps->table->type[part.type].size <= maps->table->type[step.type].size)
             HX_NEED(hx_vec_push(&mapping->within, part));
     }
     return NULL;
@@ -483,7 +412,6 @@ hx_error *hx_word_map_of(struct hx_word_maps *maps, uint32_t type, const struct 
 {
     static const struct hx_word_map nothing; /* of a name */
     *ret = &nothing;
-    type = hx_word_maps_base(maps, type);
     if (type >= maps->table->n_types)
         return NULL;
     if (!maps->of && maps->table->n_types) {

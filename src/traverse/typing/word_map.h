@@ -2,10 +2,6 @@
  *
  * Made of a type when it is first asked for: a type that contains others has what these have, and
  * where several lie over each other (unions) nothing is known.
- *
- * Behind the types of the table stand those that it does not have ("brought"): names from hints,
- * what begins with a type and has something else behind it ("T..."), and several of which an object
- * is one ("T | U").
  */
 #ifndef HX_TRAVERSE_TYPING_WORD_MAP_H
 #define HX_TRAVERSE_TYPING_WORD_MAP_H
@@ -16,7 +12,7 @@
 #include "query/type_hints.h"
 
 /* A word of a type: what its objects point to, the number of a type or (from n_types of the table
- * on) of one that was brought, or one of these. */
+ * on) of a name that the hints brought, or one of these. */
 enum {
     HX_WORD_OPEN = 0,                /* nothing is known */
     HX_WORD_SCALAR = UINT32_MAX,     /* no pointer can stand there */
@@ -36,21 +32,13 @@ struct hx_word_map {
     bool self;                /* a word points to the type itself */
 };
 
-struct hx_brought_type {
-    char *name;            /* owned */
-    uint32_t base;         /* of "T...": T; 0: it is none of these */
-    uint32_t *alternative; /* of "T | U": T, U; owned; NULL: it is none of these */
-    size_t n;
-};
-
 struct hx_word_maps {
     const struct hx_type_table *table;
     const hx_type_hints *hints; /* may be NULL; those of other programs are left out by then */
     uint32_t *of;               /* of each type its number in maps, plus 1; 0: none yet */
     HX_VEC(struct hx_word_map) maps;
-    uint32_t *more;                         /* of each type T the number of "T..."; 0: none yet */
-    HX_VEC(struct hx_brought_type) brought; /* number n_types + index */
-    struct hx_index by_name;                /* records, and what was brought */
+    HX_VEC(char *) names;    /* that the table does not have: number n_types + index */
+    struct hx_index by_name; /* records, and names */
     uint64_t seed, words;
     bool indexed;
 };
@@ -59,34 +47,16 @@ void hx_word_maps_init(struct hx_word_maps *maps, const struct hx_type_table *ta
                        const hx_type_hints *hints);
 void hx_word_maps_deinit(struct hx_word_maps *maps);
 
-/* The map of a type, of "T..." that of T; the pointer is valid until the next call. Of others that
- * were brought: an empty map. */
+/* The map of a type; the pointer is valid until the next call. A number behind those of the table:
+ * an empty map. */
 hx_error *hx_word_map_of(struct hx_word_maps *maps, uint32_t type, const struct hx_word_map **ret);
-
-/* What a number stands for; NULL: a type of the table. */
-static inline const struct hx_brought_type *hx_word_maps_brought(const struct hx_word_maps *maps,
-                                                                 uint32_t type)
-{
-    const uint32_t n = maps->table->n_types;
-    return type >= n && type - n < maps->brought.n ? &maps->brought.v[type - n] : NULL;
-}
-
-/* T of "T...", else the type itself. */
-static inline uint32_t hx_word_maps_base(const struct hx_word_maps *maps, uint32_t type)
-{
-    const struct hx_brought_type *brought = hx_word_maps_brought(maps, type);
-    return brought && brought->base ? brought->base : type;
-}
-
-/* The number of "T...". */
-hx_error *hx_word_maps_more(struct hx_word_maps *maps, uint32_t type, uint32_t *ret);
 
 /* The array in which a record ends that is larger than its type: of unknown length, or of one
  * element as was the custom before C99. NULL: it has none. *ret_offset: where it begins. */
 const struct hx_type_entry *hx_flexible_array(const struct hx_type_table *table, uint32_t type,
                                               uint64_t *ret_offset);
 
-/* A record, union or what was brought; by its name, blanks that do not count left out.
+/* A record, union or name that was brought; by its name, blanks that do not count left out.
  * *ret: 0 when there is none. */
 hx_error *hx_word_maps_find(struct hx_word_maps *maps, const char *name, uint32_t *ret);
 
