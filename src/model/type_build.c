@@ -58,11 +58,6 @@ bool hx_type_build_is_full(const struct hx_type_build *build)
 
 /* --- what is equal --------------------------------------------------------------- */
 
-static bool is_record(const struct hx_type_entry *type)
-{
-    return type->kind == HX_TYPE_RECORD || type->kind == HX_TYPE_UNION;
-}
-
 struct hashing {
     const struct hx_type_build *build;
     uint32_t from;
@@ -85,7 +80,7 @@ static uint64_t hash_itself(const struct hashing *hashing, const struct hx_type_
     hash = hx_mix(hash, type->size);
     hash = hx_mix(hash, type->kind == HX_TYPE_ARRAY ? type->count : type->n);
     hash = hx_mix(hash, type->flags & ~(unsigned)HX_TYPE_CXX);
-    for (uint32_t i = 0; is_record(type) && i < type->n; i++) {
+    for (uint32_t i = 0; hx_type_is_record(type) && i < type->n; i++) {
         const struct hx_type_field *field = &build->fields.v[type->first + i];
         hash = hx_mix(hx_mix(hash, field->name), hx_mix(field->offset, field->flags));
     }
@@ -98,7 +93,7 @@ static uint64_t hash_further(const struct hashing *hashing, uint32_t number)
     uint64_t hash = hash_before(hashing, number);
     if (type->kind == HX_TYPE_POINTER || type->kind == HX_TYPE_ARRAY)
         return hx_mix(hash, hash_before(hashing, type->target));
-    for (uint32_t i = 0; is_record(type) && i < type->n; i++)
+    for (uint32_t i = 0; hx_type_is_record(type) && i < type->n; i++)
         hash = hx_mix(hash, hash_before(hashing, hashing->build->fields.v[type->first + i].type));
     return hash;
 }
@@ -149,7 +144,7 @@ static hx_error *resolve_declared(const struct hx_type_build *build, uint32_t *s
     enum { SEVERAL = UINT32_MAX - 1 };
     for (uint32_t i = 0; i < build->types.n; i++) {
         const struct hx_type_entry *type = &build->types.v[i];
-        if (!is_record(type) || !build->strings.v[type->name])
+        if (!hx_type_is_record(type) || !build->strings.v[type->name])
             continue;
         uint32_t *known = &defined[type->name];
         *known = *known == NONE || *known == same[i] ? same[i] : (uint32_t)SEVERAL;
@@ -188,7 +183,7 @@ static uint32_t *part_of(struct hx_type_build *build, uint32_t number, uint32_t 
     struct hx_type_entry *type = &build->types.v[number];
     if (type->kind == HX_TYPE_ARRAY)
         return k ? NULL : &type->target;
-    return is_record(type) && k < type->n ? &build->fields.v[type->first + k].type : NULL;
+    return hx_type_is_record(type) && k < type->n ? &build->fields.v[type->first + k].type : NULL;
 }
 
 /* A type and what it contains, what is inside first. What contains itself, or too much, loses that
@@ -247,7 +242,7 @@ static void mend_type(struct hx_type_build *build, struct hx_type_entry *type)
         type->count = type->size = 0;
     if (type->kind != HX_TYPE_POINTER && type->kind != HX_TYPE_ARRAY)
         type->target = 0;
-    if (!is_record(type))
+    if (!hx_type_is_record(type))
         type->first = type->n = 0;
 }
 
@@ -285,7 +280,7 @@ static hx_error *order_types(struct ordering *ordering, const uint32_t *same)
     for (uint32_t i = 0; i < ordering->order.n; i++) {
         struct hx_type_entry *type = &build->types.v[ordering->order.v[i]];
         mend_type(build, type);
-        if (is_record(type))
+        if (hx_type_is_record(type))
             mend_fields(build, type);
     }
     return NULL;

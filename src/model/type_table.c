@@ -25,11 +25,6 @@ static const void *take_array(const unsigned char **at, size_t *left, uint64_t n
     return array;
 }
 
-static bool is_record(const struct hx_type_entry *type)
-{
-    return type->kind == HX_TYPE_RECORD || type->kind == HX_TYPE_UNION;
-}
-
 /* `fields` counts those of records so far: if two could share some, testing would take the square
  * of what is there. */
 static const char *test_record(const struct hx_type_table *table, uint32_t number, uint32_t *fields)
@@ -72,7 +67,7 @@ static const char *test_type(const struct hx_type_table *table, uint32_t number,
     if (type->kind >= HX_TYPE_KINDS || type->name >= table->n_bytes ||
         type->depth > HX_TYPE_DEPTH || type->size > INT64_MAX || type->target >= table->n_types)
         return "a type";
-    if (is_record(type))
+    if (hx_type_is_record(type))
         return test_record(table, number, fields);
     return type->kind == HX_TYPE_ARRAY ? test_array(table, number) : NULL;
 }

@@ -106,6 +106,11 @@ static inline const char *hx_type_table_name(const struct hx_type_table *table, 
     return table->strings + table->type[type].name;
 }
 
+static inline bool hx_type_is_record(const struct hx_type_entry *type)
+{
+    return type->kind == HX_TYPE_RECORD || type->kind == HX_TYPE_UNION;
+}
+
 /* The header that stands before the arrays, in the order: types, fields, variables, strings. */
 struct hx_type_table_head {
     uint64_t magic; /* HX_TYPE_TABLE_MAGIC: changes when the layout or the reading changes */

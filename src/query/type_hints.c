@@ -14,21 +14,103 @@ static bool is_name_char(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
+/* Words that make up an integer type are put into one order: "long unsigned int" is what others
+ * call "unsigned long". */
+struct integer {
+    unsigned words, longs;
+    bool is_unsigned, is_signed, is_short, is_char;
+};
+
+static bool take_integer_word(struct integer *integer, const char *word, size_t n)
+{
+    static const char *const words[] = {"unsigned", "signed", "short", "char", "long", "int"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strlen(words[i]) != n || memcmp(words[i], word, n) != 0)
+            continue;
+        integer->is_unsigned |= i == 0;
+        integer->is_signed |= i == 1;
+        integer->is_short |= i == 2;
+        integer->is_char |= i == 3;
+        integer->longs += i == 4;
+        integer->words++;
+        return true;
+    }
+    return false;
+}
+
+static void put_word(struct hx_text *text, const char *word, size_t n)
+{
+    if (text->n && is_name_char(text->s[text->n - 1]))
+        hx_text_putc(text, ' ');
+    hx_text_putn(text, word, n);
+}
+
+static void put_integer(struct hx_text *text, struct integer *integer)
+{
+    if (integer->is_unsigned)
+        put_word(text, "unsigned", 8);
+    if (integer->is_signed && integer->is_char)
+        put_word(text, "signed", 6);
+    for (unsigned i = 0; i < integer->longs && i < 2; i++)
+        put_word(text, "long", 4);
+    if (integer->is_short)
+        put_word(text, "short", 5);
+    else if (integer->is_char)
+        put_word(text, "char", 4);
+    else if (integer->words && !integer->longs)
+        put_word(text, "int", 3);
+    *integer = (struct integer){0};
+}
+
+/* "5ul" is "5", and so is "(ns::Kind)5": where it ends, 0: none stands here. */
+static size_t skip_cast(const char *name, size_t n, const struct hx_text *text)
+{
+    const char last = text->n ? text->s[text->n - 1] : 0;
+    if (*name != '(' || (last != '<' && last != ','))
+        return 0;
+    const char *end = memchr(name, ')', n);
+    const size_t at = end ? (size_t)(end - name) + 1 : n;
+    return at < n && (isdigit((unsigned char)name[at]) || name[at] == '-') ? at : 0;
+}
+
+/* One compiler has the name of this enumerator in names of types, others its value. */
+static bool put_policy(struct hx_text *text, const char *word, size_t n)
+{
+    static const char policy[] = "_S_atomic", before[] = "__gnu_cxx::";
+    const size_t len = sizeof before - 1;
+    if (n != sizeof policy - 1 || memcmp(word, policy, n) != 0 || text->n < len ||
+        memcmp(text->s + text->n - len, before, len) != 0)
+        return false;
+    text->n -= len;
+    hx_text_putc(text, '2');
+    return true;
+}
+
 void hx_type_hint_plain(struct hx_text *text, const char *name, size_t n)
 {
-    char last = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (name[i] != ' ' && name[i] != '\t') {
-            hx_text_putc(text, last = name[i]);
+    struct integer integer = {0};
+    for (size_t i = 0, end; i < n; i = end) {
+        end = i + 1;
+        if (name[i] == ' ' || name[i] == '\t' || (end = i + skip_cast(name + i, n - i, text)) > i)
             continue;
-        }
-        size_t next = i + 1;
-        while (next < n && (name[next] == ' ' || name[next] == '\t'))
-            next++;
-        if (next < n && is_name_char(last) && is_name_char(name[next]))
-            hx_text_putc(text, last = ' ');
-        i = next - 1;
+        for (end = i; end < n && is_name_char(name[end]);)
+            end++;
+        size_t length = end - i;
+        if (length && take_integer_word(&integer, name + i, length))
+            continue;
+        if ((length == 5 && memcmp(name + i, "const", 5) == 0) ||
+            (length == 8 && memcmp(name + i, "volatile", 8) == 0))
+            continue;
+        put_integer(text, &integer);
+        while (length > 1 && isdigit((unsigned char)name[i]) &&
+               strchr("uUlL", name[i + length - 1]))
+            length--;
+        if (!length)
+            hx_text_putc(text, name[end++]);
+        else if (!put_policy(text, name + i, length))
+            put_word(text, name + i, length);
     }
+    put_integer(text, &integer);
 }
 
 /* Skips to the end of a template argument. */

@@ -12,7 +12,8 @@
  * between; a name that the program does not have is given to the objects as it is. With PROGRAM the
  * line counts where a file of that name, or with that beginning, is mapped.
  *
- * Blanks beside <>,*& do not count in names. What comes first in the texts is asked first.
+ * In names do not count: blanks beside <>,*&, const and volatile, the order of words of an integer
+ * type, casts and suffixes of numbers. What comes first in the texts is asked first.
  */
 #ifndef HX_QUERY_TYPE_HINTS_H
 #define HX_QUERY_TYPE_HINTS_H
@@ -36,7 +37,8 @@ hx_error *hx_type_hints_builtin(hx_type_hints *hints);
 void hx_type_hint_deinit(struct hx_type_hint *hint);
 void hx_type_hints_free(hx_type_hints *hints);
 
-/* Appends a type's name without blanks that do not count. */
+/* Appends a type's name without what does not count: what compilers and demanglers write in several
+ * ways. */
 void hx_type_hint_plain(struct hx_text *text, const char *name, size_t n);
 
 /* The n-th template argument (from 1) of a name, NULL when it has fewer. *ret_n: its length. */

@@ -18,12 +18,10 @@ static uint32_t type_as_whole(const hx_typing *typing, const struct hx_graph *gr
     const uint32_t number = typing->number.v[graph->type[object]];
     if (number >= typing->source.table->n_types)
         return 0;
-    uint64_t requested = graph->requested ? graph->requested[object] : HX_NO_REQUEST;
-    return HX_TYPED_SOURCE(typed) == HX_TYPED_VTABLE &&
-                   hx_typing_fit(typing->source.table, number, graph->size[object], requested) !=
-                       HX_FIT_ONE
-               ? 0
-               : number;
+    return HX_TYPED_SOURCE(typed) != HX_TYPED_VTABLE ||
+                   hx_typing_is_whole(typing, graph, object, number)
+               ? number
+               : 0;
 }
 
 /* --- ranks ----------------------------------------------------------------------- */
@@ -104,7 +102,7 @@ static hx_error *name_target(struct layouts *layouts, uint32_t number, uint64_t 
     const uint32_t word = hx_map_word(map, offset, false);
     if (!HX_WORD_TARGET(word))
         return NULL;
-    hx_typing_put_name(layouts->typing, word, false, &name);
+    hx_typing_put_name(layouts->typing, HX_WORD_TYPE(word), false, &name);
     *ret = strdup(hx_text_str(&name));
     HX_NEED(*ret && !name.failed);
     return NULL;

@@ -17,9 +17,6 @@
 
 #define STACK       ((size_t)1 << 16) /* objects; those that find no room are found again */
 #define AHEAD       8
-#define SLACK       16 /* what malloc rounds up, at most */
-#define UNSPLIT     32 /* what it leaves where the rest would be too small for a block */
-#define LEAST       24 /* the smallest block */
 #define EDGES       64 /* of an object that are held against a type */
 #define CHANGES     3  /* of an object's type */
 #define SUPPORT_MAX 15
@@ -44,53 +41,7 @@ struct spread {
     bool changed;  /* the type of an object that had one */
 };
 
-uint32_t hx_typing_element(const struct hx_type_table *table, uint32_t type)
-{
-    for (unsigned i = 0; i < HX_TYPE_DEPTH && type < table->n_types; i++) {
-        if (table->type[type].kind != HX_TYPE_ARRAY)
-            return type;
-        type = table->type[type].target;
-    }
-    return 0;
-}
-
 /* --- does it fit? ---------------------------------------------------------------- */
-
-static bool is_record(const struct hx_type_entry *type)
-{
-    return type->kind == HX_TYPE_RECORD || type->kind == HX_TYPE_UNION;
-}
-
-static bool is_flexible(const struct hx_type_table *table, uint32_t number)
-{
-    uint64_t offset;
-    return hx_flexible_array(table, number, &offset);
-}
-
-/* May a block of `size` bytes, of which `requested` were asked for, be one or several of a type? */
-enum hx_fit hx_typing_fit(const struct hx_type_table *table, uint32_t number, uint64_t size,
-                          uint64_t requested)
-{
-    if (number >= table->n_types)
-        return HX_FIT_ONE; /* a name, of which nothing is known */
-    const struct hx_type_entry *type = &table->type[number];
-    const uint64_t least = requested != HX_NO_REQUEST ? requested
-                           : size <= LEAST            ? 1
-                                                      : size - SLACK + 1;
-    const uint64_t most = requested != HX_NO_REQUEST ? requested : size;
-    if (!type->size)
-        return is_flexible(table, number) ? HX_FIT_FLEXIBLE : HX_FIT_NOT;
-    if (type->size > most)
-        return HX_FIT_NOT;
-    if (type->size >= least)
-        return HX_FIT_ONE;
-    if (is_flexible(table, number))
-        return HX_FIT_FLEXIBLE;
-    if (most / type->size * type->size >= least)
-        return HX_FIT_SEVERAL;
-    /* A block that malloc did not split has up to 32 bytes more. */
-    return requested == HX_NO_REQUEST && most - type->size < UNSPLIT ? HX_FIT_ONE : HX_FIT_NOT;
-}
 
 /* Do its edges lie where the type can have pointers? */
 static bool edges_agree(const struct spread *spread, hx_obj object, const struct hx_word_map *map,
@@ -110,24 +61,6 @@ static bool edges_agree(const struct spread *spread, hx_obj object, const struct
     return fit == HX_FIT_SEVERAL ? bad * 8 <= good : bad <= good;
 }
 
-/* Does `outer` begin with `inner`: its first base or member, or that of this one, ...? */
-static bool begins_with(const struct hx_type_table *table, uint32_t outer, uint32_t inner)
-{
-    for (unsigned depth = 0; depth < HX_TYPE_DEPTH && outer < table->n_types; depth++) {
-        const struct hx_type_entry *type = &table->type[outer];
-        if (outer == inner)
-            return true;
-        if (type->kind == HX_TYPE_ARRAY)
-            outer = type->target;
-        else if (type->kind == HX_TYPE_RECORD && type->n && !table->field[type->first].offset &&
-                 !(table->field[type->first].flags & (HX_FIELD_VIRTUAL | HX_FIELD_BITS)))
-            outer = table->field[type->first].type;
-        else
-            return false;
-    }
-    return false;
-}
-
 /* --- votes ----------------------------------------------------------------------- */
 
 static void push_object(struct spread *spread, hx_obj object)
@@ -141,79 +74,194 @@ static void push_object(struct spread *spread, hx_obj object)
         spread->overflow = true;
 }
 
-static void give_type(struct spread *spread, hx_obj object, uint32_t type, enum hx_fit fit,
+/* What a pointer says of an object. */
+struct vote {
+    uint32_t type;
+    enum hx_fit fit;
+    enum hx_confidence confidence;
+};
+
+static void give_type(struct spread *spread, hx_obj object, const struct vote *vote,
                       const struct hx_word_map *map)
 {
     hx_typed *typed = &spread->graph->typed[object];
     spread->changed |= HX_TYPED_SOURCE(*typed) != HX_TYPED_NOT;
-    spread->graph->type[object] = type;
-    *typed = (hx_typed)(HX_TYPED(HX_CONFIDENCE_LIKELY, HX_TYPED_POINTER) |
-                        (fit == HX_FIT_SEVERAL ? HX_TYPED_REPEATS : 0) |
+    spread->graph->type[object] = vote->type;
+    *typed = (hx_typed)(HX_TYPED(vote->confidence, HX_TYPED_POINTER) |
+                        (vote->fit == HX_FIT_SEVERAL ? HX_TYPED_REPEATS : 0) |
                         (*typed & (HX_TYPED_CONFLICT | PENDING)));
     if (!map->scalars && (map->n || map->tail))
         push_object(spread, object);
 }
 
+static void add_support(struct spread *spread, hx_obj object)
+{
+    if ((spread->votes[object] & 15) < SUPPORT_MAX)
+        spread->votes[object]++;
+}
+
 /* Something else was said of an object that has a type. */
-static void weigh_vote(struct spread *spread, hx_obj object, uint32_t type, enum hx_fit fit,
+static void weigh_vote(struct spread *spread, hx_obj object, const struct vote *vote,
                        const struct hx_word_map *map)
 {
     const struct hx_graph *graph = spread->graph;
     uint8_t *votes = &spread->votes[object];
     const uint32_t has = graph->type[object];
+    const enum hx_confidence confidence = HX_TYPED_CONFIDENCE(graph->typed[object]);
     /* `likely`: somewhere in the block is an object of that class; what is around it may be known.
      */
-    const bool by_vtable = HX_TYPED_CONFIDENCE(graph->typed[object]) == HX_CONFIDENCE_CERTAIN;
-    if (begins_with(spread->table, has, type)) {
-        *votes = (uint8_t)(*votes + ((*votes & 15) < SUPPORT_MAX));
-    } else if (!by_vtable && begins_with(spread->table, type, has)) {
-        give_type(spread, object, type, fit, map);
-    } else {
+    const bool by_vtable = confidence == HX_CONFIDENCE_CERTAIN;
+    if (!by_vtable &&
+        (confidence > vote->confidence || hx_typing_begins_with(spread->table, vote->type, has))) {
+        give_type(spread, object, vote, map);
+    } else if (confidence >= vote->confidence) {
         graph->typed[object] |= HX_TYPED_CONFLICT;
         if (*votes & 15)
             --*votes;
         else if (!by_vtable && *votes >> 4 < CHANGES) {
             *votes = (uint8_t)(*votes + 16);
-            give_type(spread, object, type, fit, map);
+            give_type(spread, object, vote, map);
         }
     }
 }
 
-/* A pointer from an object or root of type `from` says that this is a `type`. */
-static hx_error *vote_for(struct spread *spread, hx_obj object, uint32_t type, uint32_t from)
+/* Does a type say anything of what is of it? */
+static bool is_telling(const struct hx_type_table *table, uint32_t type)
+{
+    return type >= table->n_types || table->type[type].kind == HX_TYPE_POINTER ||
+           hx_type_is_record(&table->type[type]) || table->type[type].flags & HX_TYPE_DECLARED;
+}
+
+static bool has_edges_behind(const struct hx_graph *graph, hx_obj object, uint64_t offset)
+{
+    const hx_eidx end = graph->fwd[(size_t)object + 1];
+    return graph->fwd[object] < end && hx_edge_offset(graph->edge[end - 1]) >= offset;
+}
+
+/* A block that is larger than a type may be several of them, one that malloc did not split, or of
+ * what begins with it, when there is only one such type. */
+static hx_error *widen_vote(struct spread *spread, hx_obj object, uint32_t from, bool self,
+                            struct vote *vote)
+{
+    const struct hx_graph *graph = spread->graph;
+    const uint64_t size = graph->size[object],
+                   requested = graph->requested ? graph->requested[object] : HX_NO_REQUEST;
+    const struct hx_word_map *map;
+    const bool array = vote->fit == HX_FIT_SEVERAL && !self;
+    uint32_t outer;
+    bool several;
+    HX_TRY(hx_outer_type(&spread->typing->outer, spread->table, vote->type, size, requested, array,
+                         &outer, &several));
+    if (outer) {
+        HX_TRY(hx_word_map_of(&spread->typing->maps, outer, &map));
+        if (edges_agree(spread, object, map, HX_FIT_ONE)) {
+            *vote = (struct vote){outer, HX_FIT_ONE, HX_CONFIDENCE_GUESS};
+            return NULL;
+        }
+    }
+    if (several)
+        vote->confidence = HX_CONFIDENCE_GUESS;
+    if (vote->fit == HX_FIT_SEVERAL && self) {
+        if (hx_typing_is_loose(spread->table, vote->type, size, requested))
+            vote->fit = HX_FIT_ONE;
+        else if (from == vote->type) /* nodes lie in no arrays that a node of theirs points to */
+            vote->fit = HX_FIT_NOT;
+    }
+    return NULL;
+}
+
+/* How a block can be what a word says; *map is that of the type. */
+static hx_error *judge_vote(struct spread *spread, hx_obj object, uint32_t word, uint32_t from,
+                            struct vote *vote, const struct hx_word_map **map)
+{
+    const struct hx_graph *graph = spread->graph;
+    const struct hx_type_table *table = spread->table;
+    const uint64_t size = graph->size[object],
+                   requested = graph->requested ? graph->requested[object] : HX_NO_REQUEST;
+    const bool many = word & HX_WORD_MANY;
+    vote->confidence = HX_CONFIDENCE_LIKELY;
+    vote->fit = (many ? hx_typing_fit_many : hx_typing_fit)(table, vote->type, size, requested);
+    HX_TRY(hx_word_map_of(&spread->typing->maps, vote->type, map));
+    if (vote->type >= table->n_types)
+        return NULL;
+    const struct hx_type_entry *type = &table->type[vote->type];
+    if (type->flags & HX_TYPE_DECLARED)
+        vote->confidence = HX_CONFIDENCE_GUESS;
+    else if (vote->fit == HX_FIT_ONE && type->kind == HX_TYPE_POINTER &&
+             has_edges_behind(graph, object, type->size))
+        vote->fit = HX_FIT_SEVERAL; /* the smallest block has room for three */
+    else if (!many && hx_type_is_record(type) && type->size && type->size < size &&
+             (vote->fit == HX_FIT_NOT || vote->fit == HX_FIT_LOOSE ||
+              vote->fit == HX_FIT_SEVERAL)) {
+        HX_TRY(widen_vote(spread, object, from, (*map)->self, vote));
+        HX_TRY(hx_word_map_of(&spread->typing->maps, vote->type, map));
+    }
+    return NULL;
+}
+
+/* A word of a `from`, or of a root, says something of what it points to. */
+static hx_error *vote_for(struct spread *spread, hx_obj object, uint32_t word, uint32_t from)
 {
     struct hx_graph *graph = spread->graph;
     const struct hx_word_map *map;
-    type = type < spread->table->n_types ? hx_typing_element(spread->table, type) : type;
+    struct vote vote = {.type = HX_WORD_TYPE(word)};
+    if (vote.type < spread->table->n_types)
+        vote.type = hx_typing_element(spread->table, vote.type);
     const bool typed = HX_TYPED_SOURCE(graph->typed[object]) != HX_TYPED_NOT;
-    if (typed && graph->type[object] == type) {
-        if ((spread->votes[object] & 15) < SUPPORT_MAX)
-            spread->votes[object]++;
-        return NULL;
-    }
-    if (type < spread->table->n_types) {
-        const struct hx_type_entry *entry = &spread->table->type[type];
-        if (entry->kind != HX_TYPE_POINTER &&
-            (!is_record(entry) || !*hx_type_table_name(spread->table, type)))
+    if (typed && (graph->type[object] == vote.type ||
+                  hx_typing_begins_with(spread->table, graph->type[object], vote.type))) {
+        add_support(spread, object);
+        if (graph->type[object] != vote.type ||
+            HX_TYPED_CONFIDENCE(graph->typed[object]) != HX_CONFIDENCE_GUESS)
             return NULL;
     }
-    uint64_t requested = graph->requested ? graph->requested[object] : HX_NO_REQUEST;
-    enum hx_fit fit = hx_typing_fit(spread->table, type, graph->size[object], requested);
-    if (fit == HX_FIT_NOT)
+    if (!is_telling(spread->table, vote.type))
         return NULL;
-    HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
-    if (fit == HX_FIT_SEVERAL && map->self && requested == HX_NO_REQUEST &&
-        graph->size[object] - spread->table->type[type].size < UNSPLIT)
-        fit = HX_FIT_ONE;
-    /* Nodes lie in no arrays that a node of theirs points to. */
-    if ((fit == HX_FIT_SEVERAL && map->self && from == type) ||
-        !edges_agree(spread, object, map, fit))
+    HX_TRY(judge_vote(spread, object, word, from, &vote, &map));
+    if (vote.fit == HX_FIT_NOT || !edges_agree(spread, object, map, vote.fit))
         return NULL;
-    if (typed)
-        weigh_vote(spread, object, type, fit, map);
-    else
-        give_type(spread, object, type, fit, map);
+    if (!typed)
+        give_type(spread, object, &vote, map);
+    else if (graph->type[object] != vote.type)
+        weigh_vote(spread, object, &vote, map);
+    else if (vote.confidence < HX_TYPED_CONFIDENCE(graph->typed[object]))
+        give_type(spread, object, &vote, map); /* it was a guess */
     return NULL;
+}
+
+/* A word points behind the number with which new[] begins what it makes of elements that have to be
+ * destroyed. */
+static hx_error *vote_for_counted(struct spread *spread, hx_obj object, uint32_t word)
+{
+    const struct hx_graph *graph = spread->graph;
+    const uint64_t size = graph->size[object],
+                   requested = graph->requested ? graph->requested[object] : HX_NO_REQUEST;
+    struct vote vote = {.fit = HX_FIT_ONE, .confidence = HX_CONFIDENCE_LIKELY};
+    const struct hx_word_map *map;
+    const uint32_t type = HX_WORD_TYPE(word);
+    if (HX_TYPED_SOURCE(graph->typed[object]) != HX_TYPED_NOT || type >= spread->table->n_types ||
+        spread->table->type[type].kind != HX_TYPE_RECORD || size < 16)
+        return NULL;
+    const enum hx_fit fit = hx_typing_fit_many(
+        spread->table, type, size - 8, requested == HX_NO_REQUEST ? requested : requested - 8);
+    if ((fit != HX_FIT_ONE && fit != HX_FIT_SEVERAL) || !spread->table->type[type].size)
+        return NULL;
+    HX_TRY(hx_word_maps_counted(&spread->typing->maps, type, &vote.type));
+    HX_TRY(hx_word_map_of(&spread->typing->maps, vote.type, &map));
+    if (edges_agree(spread, object, map, vote.fit))
+        give_type(spread, object, &vote, map);
+    return NULL;
+}
+
+/* What an edge says through a word. */
+static hx_error *vote_by_edge(struct spread *spread, enum hx_edge_kind kind, hx_obj object,
+                              uint32_t word, uint32_t from)
+{
+    if (!HX_WORD_TARGET(word))
+        return NULL;
+    if (kind == HX_EDGE_START)
+        return vote_for(spread, object, word, from);
+    return kind == HX_EDGE_KNOWN ? vote_for_counted(spread, object, word) : NULL;
 }
 
 /* --- along the edges ------------------------------------------------------------- */
@@ -249,12 +297,9 @@ static hx_error *spread_object(struct spread *spread, hx_obj object)
     }
     const struct hx_word_map words = *map; /* maps can move */
     for (hx_eidx e = graph->fwd[object]; e < end; e++) {
-        if (hx_edge_kind_of(graph->edge[e]) != HX_EDGE_START)
-            continue;
-        const uint32_t word =
-            hx_map_word(&words, hx_edge_offset(graph->edge[e]), typed & HX_TYPED_REPEATS);
-        if (HX_WORD_TARGET(word))
-            HX_TRY(vote_for(spread, hx_edge_target(graph->edge[e]), word, type));
+        const hx_edge edge = graph->edge[e];
+        const uint32_t word = hx_map_word(&words, hx_edge_offset(edge), typed & HX_TYPED_REPEATS);
+        HX_TRY(vote_by_edge(spread, hx_edge_kind_of(edge), hx_edge_target(edge), word, type));
     }
     return NULL;
 }
@@ -321,7 +366,7 @@ static hx_error *spread_roots(struct spread *spread, bool scratch,
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         const struct hx_root *root = &snapshot->roots.v[edge->root];
         const struct hx_word_map *map;
-        if (edge->kind != HX_EDGE_START || root->kind == HX_ROOT_NAMED ||
+        if (edge->kind > HX_EDGE_KNOWN || root->kind == HX_ROOT_NAMED ||
             hx_root_is_scratch(root) != scratch || (scratch && spread->graph->typed[edge->target]))
             continue;
         const struct hx_typed_place *place = hx_typing_place(source, snapshot, edge);
@@ -330,8 +375,7 @@ static hx_error *spread_roots(struct spread *spread, bool scratch,
         uint32_t type = hx_typing_element(spread->table, place->type);
         HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
         uint32_t word = hx_map_word(map, edge->address - place->address, type != place->type);
-        if (HX_WORD_TARGET(word))
-            HX_TRY(vote_for(spread, edge->target, word, type));
+        HX_TRY(vote_by_edge(spread, edge->kind, edge->target, word, type));
         if (spread->n_stack)
             HX_TRY(spread_all(spread, progress));
     }
@@ -341,16 +385,19 @@ static hx_error *spread_roots(struct spread *spread, bool scratch,
 /* --- what still stands ------------------------------------------------------------- */
 
 /* A word that leads to an object speaks for its type. */
-static void support_type(struct spread *spread, hx_obj target, uint32_t word)
+static void support_type(struct spread *spread, enum hx_edge_kind kind, hx_obj target,
+                         uint32_t word)
 {
-    if (!HX_WORD_TARGET(word) || !spread->graph->typed[target] ||
-        (spread->votes[target] & 15) == SUPPORT_MAX)
+    if (!HX_WORD_TARGET(word) || !spread->graph->typed[target] || kind > HX_EDGE_KNOWN)
         return;
-    const uint32_t type =
-        word < spread->table->n_types ? hx_typing_element(spread->table, word) : word;
-    if (begins_with(spread->table, spread->graph->type[target], type) ||
-        spread->graph->type[target] == type)
-        spread->votes[target]++;
+    const uint32_t n = spread->table->n_types, has = spread->graph->type[target];
+    uint32_t type = HX_WORD_TYPE(word);
+    type = type < n ? hx_typing_element(spread->table, type) : type;
+    const bool counted = has >= n && !(has & HX_TYPE_BY_VTABLE) &&
+                         spread->typing->maps.names.v[has - n].element == type;
+    if (kind == HX_EDGE_KNOWN ? counted
+                              : has == type || hx_typing_begins_with(spread->table, has, type))
+        add_support(spread, target);
 }
 
 static hx_error *support_of_roots(struct spread *spread)
@@ -360,14 +407,14 @@ static hx_error *support_of_roots(struct spread *spread)
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         const struct hx_word_map *map;
-        if (edge->kind != HX_EDGE_START || snapshot->roots.v[edge->root].kind == HX_ROOT_NAMED)
+        if (snapshot->roots.v[edge->root].kind == HX_ROOT_NAMED)
             continue;
         const struct hx_typed_place *place = hx_typing_place(source, snapshot, edge);
         if (!place)
             continue;
         const uint32_t type = hx_typing_element(spread->table, place->type);
         HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
-        support_type(spread, edge->target,
+        support_type(spread, edge->kind, edge->target,
                      hx_map_word(map, edge->address - place->address, type != place->type));
     }
     return NULL;
@@ -385,10 +432,9 @@ static hx_error *support_of_objects(struct spread *spread)
         if (graph->type[i] != last)
             HX_TRY(hx_word_map_of(&spread->typing->maps, last = graph->type[i], &map));
         for (hx_eidx e = graph->fwd[i]; !map->scalars && e < graph->fwd[(size_t)i + 1]; e++)
-            if (hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START)
-                support_type(spread, hx_edge_target(graph->edge[e]),
-                             hx_map_word(map, hx_edge_offset(graph->edge[e]),
-                                         graph->typed[i] & HX_TYPED_REPEATS));
+            support_type(spread, hx_edge_kind_of(graph->edge[e]), hx_edge_target(graph->edge[e]),
+                         hx_map_word(map, hx_edge_offset(graph->edge[e]),
+                                     graph->typed[i] & HX_TYPED_REPEATS));
     }
     return NULL;
 }
@@ -420,6 +466,20 @@ static hx_error *take_back(struct spread *spread, const struct hx_progress *prog
     return NULL;
 }
 
+/* The type of a name that a vtable told; "T[]": an array behind its number. */
+static hx_error *number_of_class(struct hx_word_maps *maps, const char *name, uint32_t *ret)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text element = {0};
+    const size_t n = strlen(name);
+    const bool array = n > 2 && strcmp(name + n - 2, "[]") == 0;
+    hx_text_putn(&element, name, array ? n - 2 : n);
+    HX_NEED(!element.failed);
+    HX_TRY(hx_word_maps_find(maps, hx_text_str(&element), ret));
+    if (*ret >= maps->table->n_types || maps->table->type[*ret].flags & HX_TYPE_DECLARED)
+        *ret = 0;
+    return array && *ret ? hx_word_maps_counted(maps, *ret, ret) : NULL;
+}
+
 /* Does the table have what a type that was found before is made of: "Node" of "Node *[]"? */
 static hx_error *is_known_again(struct hx_typing *typing, const char *name, bool *ret)
 {
@@ -447,10 +507,15 @@ static hx_error *spread_known(struct spread *spread)
     HX_NEED(again && hx_vec_reserve(&typing->number, snapshot->types.n + 1));
     typing->number.n = snapshot->types.n;
     for (size_t i = 0; i < snapshot->types.n; i++) {
-        HX_TRY(hx_word_maps_find(&typing->maps, snapshot->types.v[i].name, &typing->number.v[i]));
+        uint32_t *class, *number = &typing->number.v[i];
+        HX_TRY(number_of_class(&typing->maps, snapshot->types.v[i].name, number));
         HX_TRY(is_known_again(typing, snapshot->types.v[i].name, &again[i]));
-        if (!typing->number.v[i])
-            typing->number.v[i] = HX_TYPE_BY_VTABLE | (uint32_t)i;
+        if (!*number) {
+            *number = HX_TYPE_BY_VTABLE | (uint32_t)i;
+            continue;
+        }
+        HX_TRY(hx_pairs_at(&typing->classes, *number, &class));
+        *class = (uint32_t)i;
     }
     for (hx_obj i = 0; i < graph->n; i++) {
         if (graph->type[i] >= snapshot->types.n)
@@ -465,9 +530,7 @@ static hx_error *spread_known(struct spread *spread)
         }
         /* `likely` is an object within the block, or at its start: only then it is as large. */
         const bool whole =
-            !(number & HX_TYPE_BY_VTABLE) &&
-            hx_typing_fit(spread->table, number, graph->size[i],
-                          graph->requested ? graph->requested[i] : HX_NO_REQUEST) == HX_FIT_ONE;
+            !(number & HX_TYPE_BY_VTABLE) && hx_typing_is_whole(typing, graph, i, number);
         graph->type[i] = whole ? number : HX_TYPE_BY_VTABLE | type;
         if (source == HX_TYPED_NOT)
             *typed = HX_TYPED(snapshot->types.v[type].confidence, HX_TYPED_VTABLE);
@@ -557,9 +620,13 @@ void hx_typing_put_name(const hx_typing *typing, uint32_t type, bool repeats, st
         stars++;
         type = hx_typing_element(table, table->type[type].target);
     }
-    const char *name = type >= table->n_types ? typing->maps.names.v[type - table->n_types]
+    const char *name = type >= table->n_types ? typing->maps.names.v[type - table->n_types].name
                                               : hx_type_table_name(table, type);
-    hx_text_puts(text, *name ? name : "void");
+    if (!*name)
+        name = table->type[type].kind == HX_TYPE_RECORD  ? "(anonymous struct)"
+               : table->type[type].kind == HX_TYPE_UNION ? "(anonymous union)"
+                                                         : "void";
+    hx_text_puts(text, name);
     if (stars)
         hx_text_putc(text, ' ');
     while (stars--)
@@ -568,29 +635,22 @@ void hx_typing_put_name(const hx_typing *typing, uint32_t type, bool repeats, st
         hx_text_puts(text, "[]");
 }
 
-/* A class that a vtable told of; NULL: none is called so. */
-static const struct hx_type *class_of_name(const struct hx_snapshot *snapshot, const char *name)
-{
-    const size_t i =
-        HX_LOWER_BOUND(snapshot->types.n, k, strcmp(snapshot->types.v[k].name, name) < 0);
-    const struct hx_type *class = &snapshot->types.v[i];
-    return i < snapshot->types.n && strcmp(class->name, name) == 0 ? class : NULL;
-}
-
 static hx_error *add_type(struct naming *naming, uint32_t type, bool repeats, uint32_t *ret)
 {
     HX_CLEANUP(hx_text_free) struct hx_text name = {0};
     uint32_t at = 0, number;
     struct hx_type fresh = {.confidence = HX_CONFIDENCE_CERTAIN};
-    const struct hx_type *class;
-    if (type & HX_TYPE_BY_VTABLE) {
-        class = &naming->snapshot->types.v[type & ~HX_TYPE_BY_VTABLE];
+    const uint32_t of_vtable = type & HX_TYPE_BY_VTABLE ? type & ~HX_TYPE_BY_VTABLE
+                               : repeats                ? HX_NO_PAIR
+                                         : hx_pairs_find(&naming->typing->classes, type);
+    const struct hx_type *class =
+        of_vtable == HX_NO_PAIR ? NULL : &naming->snapshot->types.v[of_vtable];
+    if (type & HX_TYPE_BY_VTABLE)
         fresh.layout = class->layout;
+    if (class)
         hx_text_puts(&name, class->name);
-    } else {
+    else
         hx_typing_put_name(naming->typing, type, repeats, &name);
-        class = class_of_name(naming->snapshot, hx_text_str(&name));
-    }
     if (class && class->symbol) {
         fresh.symbol = strdup(class->symbol);
         HX_NEED(fresh.symbol);
@@ -607,8 +667,11 @@ static hx_error *add_type(struct naming *naming, uint32_t type, bool repeats, ui
             first->symbol = fresh.symbol;
         else
             free(fresh.symbol);
-        if (naming->number.v[number] & HX_TYPE_BY_VTABLE)
-            naming->number.v[number] = type;
+        uint32_t *of = &naming->number.v[number];
+        if (*of & HX_TYPE_BY_VTABLE)
+            *of = type;
+        else if (*of != type && !(type & HX_TYPE_BY_VTABLE))
+            *of = HX_TYPE_SEVERAL; /* whose fields stand for none of them */
         *ret = number;
         return name.failed ? hx_error_nomem() : NULL;
     }
@@ -788,6 +851,8 @@ void hx_typing_destroy(hx_typing *typing)
     if (!typing)
         return;
     hx_word_maps_deinit(&typing->maps);
+    hx_outer_types_deinit(&typing->outer);
+    hx_pairs_free(&typing->classes);
     hx_vec_free(&typing->number);
     free(typing);
 }

@@ -3,24 +3,55 @@
 #define HX_TRAVERSE_TYPING_TYPING_PRIVATE_H
 
 #include "traverse/typing/typing.h"
+#include "base/pairs.h"
 #include "base/text.h"
 #include "traverse/typing/word_map.h"
 
 /* A type in graph.type while objects are typed: a number of the table, then names that hints
  * brought, then (with this bit) a type of snapshot.types that the table lacks. */
 #define HX_TYPE_BY_VTABLE UINT32_C(0x80000000)
+#define HX_TYPE_SEVERAL   UINT32_C(0x7fffffff) /* of one name */
+
+/* Types by what they begin with. */
+struct hx_outer_types {
+    uint32_t *first, *next; /* of each type: a record that begins with it; the next one alike */
+    struct hx_pairs known;  /* of types and sizes */
+};
 
 struct hx_typing {
     struct hx_typing_source source;
+    struct hx_outer_types outer;
+    struct hx_pairs classes; /* types of the table to those of vtables, as these were */
     struct hx_word_maps maps;
     HX_VEC(uint32_t) number; /* of each of snapshot.types: in the table, or as above */
 };
 
-/* How a block can be a type: as one, with a flexible array at its end, as an array of several. */
-enum hx_fit { HX_FIT_NOT, HX_FIT_ONE, HX_FIT_FLEXIBLE, HX_FIT_SEVERAL };
+/* How a block can be a type: as one, with room left over that malloc rarely leaves, with a flexible
+ * array at its end, as an array of several. */
+enum hx_fit { HX_FIT_NOT, HX_FIT_ONE, HX_FIT_LOOSE, HX_FIT_FLEXIBLE, HX_FIT_SEVERAL };
 
+/* May a block of `size` bytes, of which `requested` were asked for, be of a type? */
 enum hx_fit hx_typing_fit(const struct hx_type_table *table, uint32_t type, uint64_t size,
                           uint64_t requested);
+/* The same where it is known to be one or more. */
+enum hx_fit hx_typing_fit_many(const struct hx_type_table *table, uint32_t type, uint64_t size,
+                               uint64_t requested);
+/* Is an object with a vtable nothing but one of its class? */
+bool hx_typing_is_whole(const hx_typing *typing, const struct hx_graph *graph, hx_obj object,
+                        uint32_t type);
+/* Can it be a single one, with what malloc leaves at most? The type fits somehow. */
+bool hx_typing_is_loose(const struct hx_type_table *table, uint32_t type, uint64_t size,
+                        uint64_t requested);
+
+/* Does `outer` begin with `inner`: its first base or member, or that of this one, ...? */
+bool hx_typing_begins_with(const struct hx_type_table *table, uint32_t outer, uint32_t inner);
+
+/* *ret: the only record with a name that begins with a type (as its base only: `bases`) and is as
+ * large as a block, 0: there is none, or several. */
+hx_error *hx_outer_type(struct hx_outer_types *outer, const struct hx_type_table *table,
+                        uint32_t type, uint64_t size, uint64_t requested, bool bases, uint32_t *ret,
+                        bool *ret_several);
+void hx_outer_types_deinit(struct hx_outer_types *outer);
 
 /* Appends what objects of a type are called: "Node", "Node *[]". */
 void hx_typing_put_name(const hx_typing *typing, uint32_t type, bool repeats, struct hx_text *text);

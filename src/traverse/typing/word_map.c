@@ -21,10 +21,11 @@ void hx_word_maps_deinit(struct hx_word_maps *maps)
     for (size_t i = 0; i < maps->maps.n; i++)
         free(maps->maps.v[i].word);
     for (size_t i = 0; i < maps->names.n; i++)
-        free(maps->names.v[i]);
+        free(maps->names.v[i].name);
     hx_vec_free(&maps->maps);
     hx_vec_free(&maps->names);
     free(maps->of);
+    hx_pairs_free(&maps->counted);
     hx_index_free(&maps->by_name);
 }
 
@@ -35,17 +36,13 @@ static uint64_t hash_name(const struct hx_word_maps *maps, const struct hx_text 
     return hx_hash(maps->seed, hx_hash_bytes(hx_text_str(plain), plain->n));
 }
 
-static bool is_record(const struct hx_type_entry *type)
-{
-    return type->kind == HX_TYPE_RECORD || type->kind == HX_TYPE_UNION;
-}
-
 static hx_error *index_records(struct hx_word_maps *maps)
 {
     HX_CLEANUP(hx_text_free) struct hx_text plain = {0};
     for (uint32_t i = 0; i < maps->table->n_types; i++) {
         const char *name = hx_type_table_name(maps->table, i);
-        if (!is_record(&maps->table->type[i]) || !*name)
+        const struct hx_type_entry *type = &maps->table->type[i];
+        if ((!hx_type_is_record(type) && !(type->flags & HX_TYPE_DECLARED)) || !*name)
             continue;
         hx_text_clear(&plain);
         hx_type_hint_plain(&plain, name, strlen(name));
@@ -56,10 +53,15 @@ static hx_error *index_records(struct hx_word_maps *maps)
     return NULL;
 }
 
+static bool is_declared(const struct hx_word_maps *maps, uint32_t number)
+{
+    return number < maps->table->n_types && maps->table->type[number].flags & HX_TYPE_DECLARED;
+}
+
 static const char *name_of_number(const struct hx_word_maps *maps, uint32_t number)
 {
     const uint32_t n = maps->table->n_types;
-    return number < n ? hx_type_table_name(maps->table, number) : maps->names.v[number - n];
+    return number < n ? hx_type_table_name(maps->table, number) : maps->names.v[number - n].name;
 }
 
 hx_error *hx_word_maps_find(struct hx_word_maps *maps, const char *name, uint32_t *ret)
@@ -70,7 +72,8 @@ hx_error *hx_word_maps_find(struct hx_word_maps *maps, const char *name, uint32_
         HX_TRY(index_records(maps));
     hx_type_hint_plain(&plain, name, strlen(name));
     *ret = 0;
-    while (!*ret && hx_index_next(&maps->by_name, hash_name(maps, &plain), &at, &number)) {
+    while ((!*ret || is_declared(maps, *ret)) &&
+           hx_index_next(&maps->by_name, hash_name(maps, &plain), &at, &number)) {
         const char *candidate = name_of_number(maps, number);
         hx_text_clear(&other);
         hx_type_hint_plain(&other, candidate, strlen(candidate));
@@ -90,6 +93,43 @@ static uint32_t pointer_to(const struct hx_word_maps *maps, uint32_t target)
     return 0;
 }
 
+/* A name of our own; takes it. */
+static hx_error *add_name(struct hx_word_maps *maps, char *name, uint32_t element, uint32_t *ret)
+{
+    const struct hx_word_name entry = {.name = name, .element = element};
+    if (!name || !hx_vec_push(&maps->names, entry)) {
+        free(name);
+        return hx_error_nomem();
+    }
+    *ret = maps->table->n_types + (uint32_t)maps->names.n - 1;
+    return NULL;
+}
+
+hx_error *hx_word_maps_counted(struct hx_word_maps *maps, uint32_t element, uint32_t *ret)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text name = {0};
+    uint32_t *known;
+    HX_TRY(hx_pairs_at(&maps->counted, element, &known));
+    if (*known == HX_NO_PAIR) {
+        *known = 0;
+        hx_text_putf(&name, "%s[]", hx_type_table_name(maps->table, element));
+        HX_NEED(!name.failed);
+        HX_TRY(add_name(maps, strdup(name.s), element, known));
+    }
+    *ret = *known;
+    return NULL;
+}
+
+/* Takes a "[]" away that stands at a place. */
+static bool take_many(struct hx_text *name, size_t at)
+{
+    if (name->n < at + 2 || name->s[at] != '[' || name->s[at + 1] != ']')
+        return false;
+    memmove(name->s + at, name->s + at + 2, name->n - at - 1);
+    name->n -= 2;
+    return true;
+}
+
 /* What a hint says of a record: a type of the table or, when it cannot be one, a new name. */
 static hx_error *find_target(struct hx_word_maps *maps, const struct hx_type_hint *hint,
                              const char *plain, uint32_t *ret)
@@ -99,6 +139,7 @@ static hx_error *find_target(struct hx_word_maps *maps, const struct hx_type_hin
     *ret = 0;
     if (!hx_type_hint_target(hint, plain, &name))
         return name.failed ? hx_error_nomem() : NULL;
+    const bool many = take_many(&name, 0) || (name.n > 2 && take_many(&name, name.n - 2));
     while (levels < POINTERS_MAX && name.s[levels] == '*')
         levels++;
     const char *begin = name.s + levels;
@@ -109,15 +150,12 @@ static hx_error *find_target(struct hx_word_maps *maps, const struct hx_type_hin
     HX_TRY(hx_word_maps_find(maps, begin, ret));
     for (unsigned i = 0; *ret && i < levels; i++)
         *ret = *ret < maps->table->n_types ? pointer_to(maps, *ret) : 0;
-    if (*ret || levels || hint->within || strchr(hint->target, '$'))
-        return NULL;
-    char *copy = strdup(name.s);
-    if (!copy || !hx_vec_push(&maps->names, copy)) {
-        free(copy);
-        return hx_error_nomem();
+    if (!*ret && !levels && !hint->within && !strchr(hint->target, '$')) {
+        HX_TRY(add_name(maps, strdup(name.s), 0, ret));
+        HX_TRY(hx_index_add(&maps->by_name, hash_name(maps, &name), *ret));
     }
-    *ret = maps->table->n_types + (uint32_t)maps->names.n - 1;
-    return hx_index_add(&maps->by_name, hash_name(maps, &name), *ret);
+    *ret |= *ret && many ? HX_WORD_MANY : 0;
+    return NULL;
 }
 
 /* --- a field by its name ------------------------------------------------------- */
@@ -134,7 +172,7 @@ static bool find_field(const struct hx_type_table *table, uint32_t record, const
     struct field_step queue[HX_TYPE_DEPTH] = {{.type = record, .offset = ret->offset}};
     for (size_t at = 0, end = 1; at < end; at++) {
         const struct hx_type_entry *type = &table->type[queue[at].type];
-        for (uint32_t i = 0; is_record(type) && i < type->n; i++) {
+        for (uint32_t i = 0; hx_type_is_record(type) && i < type->n; i++) {
             const struct hx_type_field *field = &table->field[type->first + i];
             const char *own = table->strings + field->name;
             if (field->flags & HX_FIELD_VIRTUAL)
@@ -194,9 +232,8 @@ static void open_words(struct hx_word_map *map, uint64_t offset, uint64_t size)
 static uint32_t word_of_pointer(const struct hx_type_table *table, const struct hx_type_entry *type)
 {
     const struct hx_type_entry *target = &table->type[type->target];
-    bool says = target->kind == HX_TYPE_POINTER ||
-                (is_record(target) && *hx_type_table_name(table, type->target)) ||
-                target->kind == HX_TYPE_ARRAY;
+    bool says = target->kind == HX_TYPE_POINTER || hx_type_is_record(target) ||
+                target->kind == HX_TYPE_ARRAY || target->flags & HX_TYPE_DECLARED;
     return says ? type->target : HX_WORD_ANY;
 }
 
@@ -219,6 +256,23 @@ static hx_error *push_elements(struct mapping *mapping, const struct part *part,
     return NULL;
 }
 
+/* A field of a type that is only declared, which compilers leave when they think that another file
+ * has it: it may reach to the next field. */
+static void open_unknown(struct mapping *mapping, const struct part *part, uint32_t number)
+{
+    const struct hx_type_table *table = mapping->maps->table;
+    const struct hx_type_entry *type = &table->type[part->type];
+    const struct hx_type_field *field = &table->field[type->first + number];
+    const enum hx_type_kind kind = (enum hx_type_kind)table->type[field->type].kind;
+    uint64_t end = type->size;
+    if (table->type[field->type].size || (kind != HX_TYPE_OPAQUE && kind != HX_TYPE_ARRAY))
+        return;
+    for (uint32_t i = number + 1; i < type->n && end == type->size; i++)
+        if (table->field[type->first + i].offset > field->offset)
+            end = table->field[type->first + i].offset;
+    open_words(mapping->map, part->offset + field->offset, end - field->offset);
+}
+
 static hx_error *push_fields(struct mapping *mapping, const struct part *part, uint64_t *left)
 {
     const struct hx_type_table *table = mapping->maps->table;
@@ -227,9 +281,12 @@ static hx_error *push_fields(struct mapping *mapping, const struct part *part, u
         const struct hx_type_field *field = &table->field[type->first + i];
         if (field->flags & HX_FIELD_VPTR)
             set_word(mapping->map, part->offset + field->offset, HX_WORD_VTABLE);
-        else if (!(field->flags & (HX_FIELD_VIRTUAL | HX_FIELD_BITS)))
+        else if (!(field->flags & (HX_FIELD_VIRTUAL | HX_FIELD_BITS))) {
+            if (type->kind == HX_TYPE_RECORD)
+                open_unknown(mapping, part, i);
             HX_NEED(hx_vec_push(&mapping->todo,
                                 (struct part){field->type, part->offset + field->offset}));
+        }
     }
     return NULL;
 }
@@ -408,23 +465,47 @@ static hx_error *make_map(struct hx_word_maps *maps, uint32_t type, struct hx_wo
     return err;
 }
 
+/* The number of elements, and words of an element that go on from there. */
+static hx_error *make_counted(struct hx_word_maps *maps, uint32_t element, struct hx_word_map *map)
+{
+    const struct hx_word_map *of;
+    HX_TRY(hx_word_map_of(maps, element, &of));
+    if (!of->n || of->n * (uint64_t)WORD != maps->table->type[element].size)
+        return NULL;
+    map->word = malloc((of->n + 1) * sizeof *map->word);
+    HX_NEED(map->word);
+    map->word[0] = HX_WORD_SCALAR;
+    memcpy(map->word + 1, of->word, of->n * sizeof *map->word);
+    map->n = map->tail_from = 1;
+    map->tail = of->n;
+    map->scalars = of->scalars;
+    return NULL;
+}
+
 hx_error *hx_word_map_of(struct hx_word_maps *maps, uint32_t type, const struct hx_word_map **ret)
 {
     static const struct hx_word_map nothing; /* of a name */
+    const uint32_t n = maps->table->n_types;
+    const uint32_t element = type < n ? 0 : maps->names.v[type - n].element;
     *ret = &nothing;
-    if (type >= maps->table->n_types)
+    if (type >= n && !element)
         return NULL;
-    if (!maps->of && maps->table->n_types) {
-        maps->of = calloc(maps->table->n_types, sizeof *maps->of);
+    if (!maps->of && n) {
+        maps->of = calloc(n, sizeof *maps->of);
         HX_NEED(maps->of);
     }
-    if (!maps->of[type]) {
-        HX_NEED(hx_vec_reserve(&maps->maps, maps->maps.n + 1));
-        struct hx_word_map *map = &maps->maps.v[maps->maps.n++];
-        *map = (struct hx_word_map){0};
-        maps->of[type] = (uint32_t)maps->maps.n;
-        HX_TRY(make_map(maps, type, map));
+    uint32_t *known = type < n ? &maps->of[type] : &maps->names.v[type - n].map;
+    if (!*known) {
+        struct hx_word_map map = {0};
+        hx_error *err = type < n ? make_map(maps, type, &map) : make_counted(maps, element, &map);
+        if (!err && !hx_vec_push(&maps->maps, map))
+            err = hx_error_nomem();
+        if (err) {
+            free(map.word);
+            return err;
+        }
+        *known = (uint32_t)maps->maps.n;
     }
-    *ret = &maps->maps.v[maps->of[type] - 1];
+    *ret = &maps->maps.v[*known - 1];
     return NULL;
 }

@@ -7,6 +7,7 @@
 #define HX_TRAVERSE_TYPING_WORD_MAP_H
 
 #include "base/index.h"
+#include "base/pairs.h"
 #include "base/vec.h"
 #include "model/type_table.h"
 #include "query/type_hints.h"
@@ -20,6 +21,9 @@ enum {
     HX_WORD_VTABLE = UINT32_MAX - 2, /* the compiler's own */
 };
 #define HX_WORD_TARGET(word) ((word)-1 < UINT32_MAX - 3)
+/* With a target: a hint said that one or more of it are there. */
+#define HX_WORD_MANY       UINT32_C(0x40000000)
+#define HX_WORD_TYPE(word) ((word) & ~HX_WORD_MANY)
 
 #define HX_MAP_WORDS_MAX  ((uint64_t)1 << 16) /* of one type; what lies behind them is open */
 #define HX_MAPS_WORDS_MAX ((uint64_t)1 << 24) /* of all: 64 MiB */
@@ -32,13 +36,22 @@ struct hx_word_map {
     bool self;                /* a word points to the type itself */
 };
 
+/* A type that the table does not have: of a hint, or what new[] makes of an element that has to be
+ * destroyed: their number, and they. */
+struct hx_word_name {
+    char *name;
+    uint32_t element; /* 0: nothing is known */
+    uint32_t map;     /* as in `of` */
+};
+
 struct hx_word_maps {
     const struct hx_type_table *table;
     const hx_type_hints *hints; /* may be NULL; those of other programs are left out by then */
     uint32_t *of;               /* of each type its number in maps, plus 1; 0: none yet */
     HX_VEC(struct hx_word_map) maps;
-    HX_VEC(char *) names;    /* that the table does not have: number n_types + index */
-    struct hx_index by_name; /* records, and names */
+    HX_VEC(struct hx_word_name) names; /* number n_types + index */
+    struct hx_pairs counted;           /* elements to numbers of arrays behind their number */
+    struct hx_index by_name;           /* records, what is only declared, and names of hints */
     uint64_t seed, words;
     bool indexed;
 };
@@ -47,8 +60,7 @@ void hx_word_maps_init(struct hx_word_maps *maps, const struct hx_type_table *ta
                        const hx_type_hints *hints);
 void hx_word_maps_deinit(struct hx_word_maps *maps);
 
-/* The map of a type; the pointer is valid until the next call. A number behind those of the table:
- * an empty map. */
+/* The map of a type; the pointer is valid until the next call. A name of a hint: an empty map. */
 hx_error *hx_word_map_of(struct hx_word_maps *maps, uint32_t type, const struct hx_word_map **ret);
 
 /* The array in which a record ends that is larger than its type: of unknown length, or of one
@@ -56,8 +68,11 @@ hx_error *hx_word_map_of(struct hx_word_maps *maps, uint32_t type, const struct 
 const struct hx_type_entry *hx_flexible_array(const struct hx_type_table *table, uint32_t type,
                                               uint64_t *ret_offset);
 
-/* A record, union or name that was brought; by its name, blanks that do not count left out.
- * *ret: 0 when there is none. */
+/* An array of a type behind their number, as new[] makes it. */
+hx_error *hx_word_maps_counted(struct hx_word_maps *maps, uint32_t element, uint32_t *ret);
+
+/* A record or union, else one that is only declared, or a name that was brought; by its name,
+ * blanks that do not count left out. *ret: 0 when there is none. */
 hx_error *hx_word_maps_find(struct hx_word_maps *maps, const char *name, uint32_t *ret);
 
 #endif

@@ -1,0 +1,201 @@
+/* fits.c - can a block be of a type by its size, and what larger types begin with that one. */
+#include "traverse/typing/typing_private.h"
+
+#include <stdlib.h>
+
+#define SLACK   16   /* what malloc rounds up, at most */
+#define UNSPLIT 32   /* with what it leaves where the rest would be too small for a block */
+#define ALIGNED 48   /* the same of memory that was asked for with an alignment above 16 */
+#define LEAST   24   /* the smallest block */
+#define OUTER   4096 /* types looked at that begin with one */
+#define SEVERAL (UINT32_MAX - 1)
+
+uint32_t hx_typing_element(const struct hx_type_table *table, uint32_t type)
+{
+    for (unsigned i = 0; i < HX_TYPE_DEPTH && type < table->n_types; i++) {
+        if (table->type[type].kind != HX_TYPE_ARRAY)
+            return type;
+        type = table->type[type].target;
+    }
+    return 0;
+}
+
+static bool is_flexible(const struct hx_type_table *table, uint32_t number)
+{
+    uint64_t offset;
+    return hx_flexible_array(table, number, &offset);
+}
+
+/* The fewest bytes that may have been asked for. */
+static uint64_t least_bytes(uint64_t size, uint64_t requested)
+{
+    if (requested != HX_NO_REQUEST)
+        return requested;
+    return size <= LEAST ? 1 : size - SLACK + 1;
+}
+
+/* How much larger than what was asked for a block that malloc did not split can be. */
+static uint64_t most_slack(const struct hx_type_entry *type)
+{
+    return type->size % 32 ? UNSPLIT : ALIGNED;
+}
+
+enum hx_fit hx_typing_fit(const struct hx_type_table *table, uint32_t number, uint64_t size,
+                          uint64_t requested)
+{
+    if (number >= table->n_types)
+        return HX_FIT_ONE; /* a name, of which nothing is known */
+    const struct hx_type_entry *type = &table->type[number];
+    const uint64_t least = least_bytes(size, requested);
+    const uint64_t most = requested != HX_NO_REQUEST ? requested : size;
+    if (type->flags & HX_TYPE_DECLARED)
+        return HX_FIT_ONE;
+    if (!type->size)
+        return is_flexible(table, number) ? HX_FIT_FLEXIBLE : HX_FIT_NOT;
+    if (type->size > most)
+        return HX_FIT_NOT;
+    if (type->size >= least)
+        return HX_FIT_ONE;
+    if (is_flexible(table, number))
+        return HX_FIT_FLEXIBLE;
+    if (most / type->size * type->size >= least)
+        return HX_FIT_SEVERAL;
+    return requested == HX_NO_REQUEST && most - type->size < most_slack(type) ? HX_FIT_LOOSE
+                                                                              : HX_FIT_NOT;
+}
+
+enum hx_fit hx_typing_fit_many(const struct hx_type_table *table, uint32_t number, uint64_t size,
+                               uint64_t requested)
+{
+    const enum hx_fit fit = hx_typing_fit(table, number, size, requested);
+    if (number >= table->n_types || fit == HX_FIT_FLEXIBLE || !table->type[number].size)
+        return fit;
+    const uint64_t most = requested != HX_NO_REQUEST ? requested : size,
+                   one = table->type[number].size, n = most / one;
+    const bool rest = requested == HX_NO_REQUEST ? most - n * one < UNSPLIT : most == n * one;
+    return n > 1 && size > LEAST && rest ? HX_FIT_SEVERAL : fit;
+}
+
+bool hx_typing_is_whole(const hx_typing *typing, const struct hx_graph *graph, hx_obj object,
+                        uint32_t type)
+{
+    const enum hx_fit fit =
+        hx_typing_fit(typing->source.table, type, graph->size[object],
+                      graph->requested ? graph->requested[object] : HX_NO_REQUEST);
+    return fit == HX_FIT_ONE || fit == HX_FIT_LOOSE;
+}
+
+bool hx_typing_is_loose(const struct hx_type_table *table, uint32_t type, uint64_t size,
+                        uint64_t requested)
+{
+    return requested == HX_NO_REQUEST && type < table->n_types &&
+           size - table->type[type].size < most_slack(&table->type[type]);
+}
+
+/* --- what begins with a type ------------------------------------------------------- */
+
+/* The first base or member of a record, NULL: it lies elsewhere, or there is none. */
+static const struct hx_type_field *first_field(const struct hx_type_table *table, uint32_t number)
+{
+    const struct hx_type_entry *type = &table->type[number];
+    const struct hx_type_field *first = &table->field[type->first];
+    return type->kind == HX_TYPE_RECORD && type->n && !first->offset &&
+                   !(first->flags & (HX_FIELD_VIRTUAL | HX_FIELD_BITS))
+               ? first
+               : NULL;
+}
+
+bool hx_typing_begins_with(const struct hx_type_table *table, uint32_t outer, uint32_t inner)
+{
+    for (unsigned depth = 0; depth < HX_TYPE_DEPTH && outer < table->n_types; depth++) {
+        if (outer == inner)
+            return true;
+        const struct hx_type_field *first = first_field(table, outer);
+        if (table->type[outer].kind == HX_TYPE_ARRAY)
+            outer = table->type[outer].target;
+        else if (first)
+            outer = first->type;
+        else
+            return false;
+    }
+    return false;
+}
+
+/* For each type the records that have it at their start, as lists. */
+static hx_error *list_outer(struct hx_outer_types *outer, const struct hx_type_table *table)
+{
+    outer->first = calloc(table->n_types, sizeof *outer->first);
+    outer->next = calloc(table->n_types, sizeof *outer->next);
+    HX_NEED(outer->first && outer->next);
+    for (uint32_t i = 1; i < table->n_types; i++) {
+        const struct hx_type_field *first = first_field(table, i);
+        if (!first || !hx_type_is_record(&table->type[first->type]))
+            continue;
+        outer->next[i] = outer->first[first->type];
+        outer->first[first->type] = i;
+    }
+    return NULL;
+}
+
+/* What is larger has larger numbers, so nothing is met twice. */
+static uint32_t find_outer(const struct hx_outer_types *outer, const struct hx_type_table *table,
+                           uint32_t type, uint64_t size, uint64_t requested, bool bases)
+{
+    const uint64_t least = least_bytes(size, requested),
+                   most = requested != HX_NO_REQUEST ? requested : size;
+    uint32_t way[HX_TYPE_DEPTH], found = 0;
+    unsigned depth = 0;
+    way[0] = outer->first[type];
+    for (unsigned left = OUTER;;) {
+        const uint32_t at = way[depth];
+        if (!at) {
+            if (!depth--)
+                return found;
+            way[depth] = outer->next[way[depth]];
+            continue;
+        }
+        if (!left--)
+            return SEVERAL;
+        const struct hx_type_entry *entry = &table->type[at];
+        const bool fits = entry->size >= least && entry->size <= most,
+                   wanted = !bases || first_field(table, at)->flags & HX_FIELD_BASE;
+        if (wanted && fits && *hx_type_table_name(table, at)) {
+            if (found)
+                return SEVERAL;
+            found = at;
+        }
+        if (wanted && entry->size <= most && depth + 1 < HX_TYPE_DEPTH)
+            way[++depth] = outer->first[at];
+        else
+            way[depth] = outer->next[at];
+    }
+}
+
+hx_error *hx_outer_type(struct hx_outer_types *outer, const struct hx_type_table *table,
+                        uint32_t type, uint64_t size, uint64_t requested, bool bases, uint32_t *ret,
+                        bool *ret_several)
+{
+    const bool asked = requested != HX_NO_REQUEST;
+    const uint64_t bytes = asked ? requested : size;
+    uint32_t *known;
+    *ret = 0;
+    *ret_several = false;
+    if (!outer->first)
+        HX_TRY(list_outer(outer, table));
+    if (!outer->first[type] || bytes > UINT32_MAX / 4)
+        return NULL;
+    HX_TRY(hx_pairs_at(&outer->known, hx_pair_key(type, (uint32_t)bytes * 4 + 2u * asked + bases),
+                       &known));
+    if (*known == HX_NO_PAIR)
+        *known = find_outer(outer, table, type, size, requested, bases);
+    *ret_several = *known == SEVERAL;
+    *ret = *ret_several ? 0 : *known;
+    return NULL;
+}
+
+void hx_outer_types_deinit(struct hx_outer_types *outer)
+{
+    free(outer->first);
+    free(outer->next);
+    hx_pairs_free(&outer->known);
+}
