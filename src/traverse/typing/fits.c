@@ -3,11 +3,13 @@
 
 #include <stdlib.h>
 
-#define SLACK   16   /* what malloc rounds up, at most */
-#define UNSPLIT 32   /* with what it leaves where the rest would be too small for a block */
-#define ALIGNED 48   /* the same of memory that was asked for with an alignment above 16 */
-#define LEAST   24   /* the smallest block */
-#define OUTER   4096 /* types looked at that begin with one */
+#define SLACK   16    /* what malloc rounds up, at most */
+#define UNSPLIT 32    /* with what it leaves where the rest would be too small for a block */
+#define ALIGNED 48    /* the same of memory that was asked for with an alignment above 16 */
+#define LEAST   24    /* the smallest block */
+#define MAPPED  65536 /* bytes of one that can be a mapping of its own, */
+#define PAGE    4096  /* in pages, as it is then */
+#define OUTER   4096  /* types looked at that begin with one */
 #define SEVERAL (UINT32_MAX - 1)
 
 uint32_t hx_typing_element(const struct hx_type_table *table, uint32_t type)
@@ -31,13 +33,15 @@ static uint64_t least_bytes(uint64_t size, uint64_t requested)
 {
     if (requested != HX_NO_REQUEST)
         return requested;
+    if (size >= MAPPED && (size + SLACK) % PAGE == 0)
+        return size - PAGE + 1;
     return size <= LEAST ? 1 : size - SLACK + 1;
 }
 
-/* How much larger than what was asked for a block that malloc did not split can be. */
-static uint64_t most_slack(const struct hx_type_entry *type)
+/* Can a block be one of a type that malloc did not split? */
+static bool is_unsplit(const struct hx_type_entry *type, uint64_t size)
 {
-    return type->size % 32 ? UNSPLIT : ALIGNED;
+    return size - type->size < (type->size % 32 ? UNSPLIT : ALIGNED) || size <= LEAST + SLACK;
 }
 
 enum hx_fit hx_typing_fit(const struct hx_type_table *table, uint32_t number, uint64_t size,
@@ -60,8 +64,7 @@ enum hx_fit hx_typing_fit(const struct hx_type_table *table, uint32_t number, ui
         return HX_FIT_FLEXIBLE;
     if (most / type->size * type->size >= least)
         return HX_FIT_SEVERAL;
-    return requested == HX_NO_REQUEST && most - type->size < most_slack(type) ? HX_FIT_LOOSE
-                                                                              : HX_FIT_NOT;
+    return requested == HX_NO_REQUEST && is_unsplit(type, most) ? HX_FIT_LOOSE : HX_FIT_NOT;
 }
 
 enum hx_fit hx_typing_fit_many(const struct hx_type_table *table, uint32_t number, uint64_t size,
@@ -89,7 +92,7 @@ bool hx_typing_is_loose(const struct hx_type_table *table, uint32_t type, uint64
                         uint64_t requested)
 {
     return requested == HX_NO_REQUEST && type < table->n_types &&
-           size - table->type[type].size < most_slack(&table->type[type]);
+           is_unsplit(&table->type[type], size);
 }
 
 /* --- what begins with a type ------------------------------------------------------- */
@@ -139,10 +142,8 @@ static hx_error *list_outer(struct hx_outer_types *outer, const struct hx_type_t
 
 /* What is larger has larger numbers, so nothing is met twice. */
 static uint32_t find_outer(const struct hx_outer_types *outer, const struct hx_type_table *table,
-                           uint32_t type, uint64_t size, uint64_t requested, bool bases)
+                           uint32_t type, uint64_t least, uint64_t most, bool bases)
 {
-    const uint64_t least = least_bytes(size, requested),
-                   most = requested != HX_NO_REQUEST ? requested : size;
     uint32_t way[HX_TYPE_DEPTH], found = 0;
     unsigned depth = 0;
     way[0] = outer->first[type];
@@ -157,7 +158,8 @@ static uint32_t find_outer(const struct hx_outer_types *outer, const struct hx_t
         if (!left--)
             return SEVERAL;
         const struct hx_type_entry *entry = &table->type[at];
-        const bool fits = entry->size >= least && entry->size <= most,
+        const bool fits = entry->size >= least && entry->size <= most &&
+                          entry->size > table->type[type].size,
                    wanted = !bases || first_field(table, at)->flags & HX_FIELD_BASE;
         if (wanted && fits && *hx_type_table_name(table, at)) {
             if (found)
@@ -187,7 +189,9 @@ hx_error *hx_outer_type(struct hx_outer_types *outer, const struct hx_type_table
     HX_TRY(hx_pairs_at(&outer->known, hx_pair_key(type, (uint32_t)bytes * 4 + 2u * asked + bases),
                        &known));
     if (*known == HX_NO_PAIR)
-        *known = find_outer(outer, table, type, size, requested, bases);
+        *known = find_outer(outer, table, type, least_bytes(size, requested), bytes, bases);
+    if (!*known && !asked && size > UNSPLIT)
+        *known = find_outer(outer, table, type, size - UNSPLIT + 1, size, bases);
     *ret_several = *known == SEVERAL;
     *ret = *ret_several ? 0 : *known;
     return NULL;

@@ -26,11 +26,11 @@ static uint32_t type_as_whole(const hx_typing *typing, const struct hx_graph *gr
 
 /* --- ranks ----------------------------------------------------------------------- */
 
-/* What counts of blocks alike say of a pointer field, its type knows better; whether a pointer is
- * in use it does not know. */
-static bool is_outdone(enum hx_rule rule)
+/* What counts of blocks alike say of a pointer field, its type knows better; whether a pointer of
+ * an array is in use it does not know. */
+static bool is_outdone(enum hx_rule rule, bool single)
 {
-    return rule == HX_RULE_bytes || rule == HX_RULE_field;
+    return rule == HX_RULE_bytes || rule == HX_RULE_field || (rule == HX_RULE_slack && single);
 }
 
 static void judge_words(struct hx_graph *graph, hx_obj object, const struct hx_word_map *map)
@@ -42,7 +42,9 @@ static void judge_words(struct hx_graph *graph, hx_obj object, const struct hx_w
         enum hx_rule rule = HX_RULE_NONE;
         if (word == HX_WORD_SCALAR)
             rule = HX_RULE_scalar;
-        else if (word != HX_WORD_OPEN && is_outdone(HX_EVIDENCE_RULE(evidence)))
+        else if (word != HX_WORD_OPEN &&
+                 is_outdone(HX_EVIDENCE_RULE(evidence),
+                            !repeats && hx_edge_offset(graph->edge[e]) / 8 < map->n))
             rule = HX_RULE_pointer;
         if (rule != HX_RULE_NONE)
             graph->evidence[e] = HX_EVIDENCE(rule, HX_EVIDENCE_KIND(evidence));

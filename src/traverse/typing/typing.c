@@ -53,6 +53,8 @@ static bool edges_agree(const struct spread *spread, hx_obj object, const struct
     to = to - from > EDGES ? from + EDGES : to;
     for (hx_eidx e = from; e < to; e++) {
         uint32_t word = hx_map_word(map, hx_edge_offset(graph->edge[e]), fit == HX_FIT_SEVERAL);
+        if (hx_typing_is_silent(graph, e))
+            continue;
         if (word == HX_WORD_SCALAR)
             bad++;
         else if (word != HX_WORD_OPEN)
@@ -164,7 +166,9 @@ static hx_error *widen_vote(struct spread *spread, hx_obj object, uint32_t from,
     if (vote->fit == HX_FIT_SEVERAL && self) {
         if (hx_typing_is_loose(spread->table, vote->type, size, requested))
             vote->fit = HX_FIT_ONE;
-        else if (from == vote->type) /* nodes lie in no arrays that a node of theirs points to */
+        else if (hx_typing_begins_with(
+                     spread->table, from,
+                     vote->type)) /* nodes lie in no arrays that a node of theirs points to */
             vote->fit = HX_FIT_NOT;
     }
     return NULL;
@@ -298,6 +302,8 @@ static hx_error *spread_object(struct spread *spread, hx_obj object)
     const struct hx_word_map words = *map; /* maps can move */
     for (hx_eidx e = graph->fwd[object]; e < end; e++) {
         const hx_edge edge = graph->edge[e];
+        if (hx_typing_is_silent(graph, e))
+            continue;
         const uint32_t word = hx_map_word(&words, hx_edge_offset(edge), typed & HX_TYPED_REPEATS);
         HX_TRY(vote_by_edge(spread, hx_edge_kind_of(edge), hx_edge_target(edge), word, type));
     }
@@ -432,9 +438,11 @@ static hx_error *support_of_objects(struct spread *spread)
         if (graph->type[i] != last)
             HX_TRY(hx_word_map_of(&spread->typing->maps, last = graph->type[i], &map));
         for (hx_eidx e = graph->fwd[i]; !map->scalars && e < graph->fwd[(size_t)i + 1]; e++)
-            support_type(spread, hx_edge_kind_of(graph->edge[e]), hx_edge_target(graph->edge[e]),
-                         hx_map_word(map, hx_edge_offset(graph->edge[e]),
-                                     graph->typed[i] & HX_TYPED_REPEATS));
+            if (!hx_typing_is_silent(graph, e))
+                support_type(spread, hx_edge_kind_of(graph->edge[e]),
+                             hx_edge_target(graph->edge[e]),
+                             hx_map_word(map, hx_edge_offset(graph->edge[e]),
+                                         graph->typed[i] & HX_TYPED_REPEATS));
     }
     return NULL;
 }

@@ -5,6 +5,7 @@
 #include "traverse/typing/typing.h"
 #include "base/pairs.h"
 #include "base/text.h"
+#include "traverse/hold/rules.h"
 #include "traverse/typing/word_map.h"
 
 /* A type in graph.type while objects are typed: a number of the table, then names that hints
@@ -60,6 +61,16 @@ void hx_typing_put_name(const hx_typing *typing, uint32_t type, bool repeats, st
 const struct hx_typed_place *hx_typing_place(const struct hx_typing_source *source,
                                              const struct hx_snapshot *snapshot,
                                              const struct hx_root_edge *edge);
+
+/* Is the word of an edge left over from something else, so that its type says nothing? Counts of
+ * blocks alike can be wrong there, types know better. */
+static inline bool hx_typing_is_silent(const struct hx_graph *graph, hx_eidx edge)
+{
+    const enum hx_rule rule =
+        graph->evidence ? HX_EVIDENCE_RULE(graph->evidence[edge]) : HX_RULE_NONE;
+    return hx_rule_rank(rule) == HX_RANK_STRAY && rule != HX_RULE_bytes && rule != HX_RULE_field &&
+           rule != HX_RULE_slack;
+}
 
 /* The word of a map at an offset. */
 static inline uint32_t hx_map_word(const struct hx_word_map *map, uint64_t offset, bool repeats)
