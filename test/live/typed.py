@@ -4,9 +4,11 @@
 Programs in C and C++ that print the address and the type of each block that they make: lists, trees,
 hashes, arrays, flexible arrays, unions and void * in C, the containers of the library and classes
 with and without virtual functions in C++. Built by gcc and clang (where it is), without and with
-optimisation, with DWARF 4 and 5, split.
+optimisation, with DWARF 4 and 5, split, with type units, by dwz. With HX_NIGHTLY=1 a million objects.
 """
+import collections
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -254,6 +256,212 @@ def cxx_programs(folder):
             os.unlink(store)
 
 
+HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "typed")
+NIGHTLY = os.environ.get("HX_NIGHTLY") == "1"
+# What std::allocator makes is noted: libstdc++ lets its base be another one, libc++ is changed.
+ALLOCATOR = """
+#ifndef _GLIBCXX_CXX_ALLOCATOR_H
+#define _GLIBCXX_CXX_ALLOCATOR_H 1
+#include <bits/new_allocator.h>
+#include <typeinfo>
+#include "note.h"
+namespace std {
+template <class T> struct noting_allocator : __new_allocator<T> {
+    noting_allocator() = default;
+    template <class U> noting_allocator(const noting_allocator<U> &) {}
+    T *allocate(size_t n, const void * = nullptr)
+    {
+        T *block = __new_allocator<T>::allocate(n);
+        ::note(block, is_scalar_v<T> && !is_pointer_v<T> ? "-" : typeid(T).name(), n);
+        return block;
+    }
+    void deallocate(T *block, size_t n) { ::note_gone(block); __new_allocator<T>::deallocate(block, n); }
+};
+template <class T> using __allocator_base = noting_allocator<T>;
+}
+#endif
+"""
+# Of g++, of clang++, of both: flags of the variants. What comes first is tested each time.
+OBJECTS = [("g++", ["-O2", "-gdwarf-4", "-fdebug-types-section"]),
+           ("clang++", ["-O0", "-gdwarf-5", "-stdlib=libc++"]),
+           ("g++", ["-O0", "-gdwarf-5", "dwz"]),
+           ("clang++", ["-O2", "-gdwarf-4", "-gsplit-dwarf"]),
+           ("g++", ["-O2", "-gdwarf-5", "-gsplit-dwarf"]),
+           ("g++", ["-O0", "-gdwarf-4", "dwz -m"]),
+           ("clang++", ["-O2", "-gdwarf-5", "-fdebug-types-section"]),
+           ("clang++", ["-O2", "-gdwarf-4", "-stdlib=libc++"])]
+RECORDS = [("gcc", ["-O2", "-gdwarf-5"]), ("clang", ["-O0", "-gdwarf-4"])]
+INTEGERS = {"long int": "long", "long unsigned int": "unsigned long"}
+
+
+def plain(name):
+    """A type's name without what compilers and demanglers write in several ways."""
+    name = re.sub(r"\b(long unsigned int|long int)\b", lambda m: INTEGERS[m[1]], name)
+    name = re.sub(r"pointers\(app::Store&, unsigned long\)::|^pointers::", "", name)
+    name = re.sub(r"^(\{lambda\(\)#\d\}|\$_\d|.*<lambda\(\)>)$", "(anonymous struct)", name)
+    name = re.sub(r"\bconst\b|std::__cxx11::", lambda m: "std::" if m[0][0] == "s" else "", name)
+    return re.sub(r"\s+", "", name)
+
+
+def noted(path):
+    """Addresses, types and numbers of what note.h wrote."""
+    lines = [line.split(" ", 2) for line in open(path).read().splitlines()]
+    names = sorted({line[2] for line in lines})
+    shown = subprocess.run(["c++filt"], input="\n".join(n.lstrip("?") for n in names), text=True,
+                           capture_output=True, check=True).stdout.splitlines()
+    shown = {n: n[:n.startswith("?")] + s.removeprefix("typeinfo name for ")
+             for n, s in zip(names, shown)}
+    return [(int(address, 16), shown[name] + "[]" * (int(n) > 1 and name != "-"), name[0])
+            for address, n, name in lines]
+
+
+def is_same(want, got):
+    """A bucket's pointers lead to bases of nodes: which nodes they are is more than that."""
+    want, got = plain(want), plain(got)
+    return want == got or ("node_base" in want and "ode<" in got and got.endswith("*[]") and
+                           want.endswith("*[]"))
+
+
+def count_right(program, n, what):
+    """Blocks by how well they are typed. Hidden ones, which only void * leads to, may have none."""
+    folder = os.path.dirname(program)
+    truth, store = os.path.join(folder, "truth"), os.path.join(folder, "store")
+    with live.Target([program, truth, str(n)], cwd=folder) as target:
+        target.wait_line("ready")
+        heapx("snap", target.pid, "-o", store)
+    found = {int(r["address"]): r for r in rows(store, "SELECT address, type, confidence FROM objects")}
+    os.unlink(store)
+    seen, errors = collections.Counter(), collections.Counter()
+    for address, kind, mark in noted(truth):
+        check(address in found, f"{what}: no object at {address:#x}")
+        got, confidence = found[address]["type"] or "-", found[address]["confidence"]
+        if mark == "=" or (mark == "?" and got == "-"):
+            check(confidence != "certain", f"{what}: certain of {kind}: {got}")
+            continue
+        right = is_same(kind.lstrip("?"), got)
+        seen["right" if right else "missing" if got == "-" else f"wrong, {confidence}"] += 1
+        if not right:
+            errors[(kind, got, confidence)] += 1
+    return seen, errors
+
+
+def judge_objects(program, n, what, wrong=1000):
+    """At least 99 % right, at most one of `wrong` is not, and never certainly."""
+    seen, errors = count_right(program, n, what)
+    total = sum(seen.values())
+    told = f"{what}: {dict(seen)}: {errors.most_common(5)}"
+    if NIGHTLY:
+        print(told)
+    check(not seen["wrong, certain"], told)
+    check(sum(v for k, v in seen.items() if k[0] == "w") * wrong <= total, told)
+    check(seen["right"] * 100 >= total * 99, told)
+
+
+def compile_objects(folder, compiler, flags):
+    """objects.cc; the words that are no flags are said to dwz."""
+    overlay, program = os.path.join(folder, "overlay"), os.path.join(folder, "objects")
+    os.makedirs(os.path.join(overlay, "bits"), exist_ok=True)
+    os.makedirs(os.path.join(overlay, "llvm/__memory"), exist_ok=True)
+    with open(os.path.join(overlay, "bits/c++allocator.h"), "w") as file:
+        file.write(ALLOCATOR)
+    include = [overlay]
+    if "-stdlib=libc++" in flags:
+        include = [change_libcxx(os.path.join(overlay, "llvm"))]
+    subprocess.run([compiler, "-std=c++17", "-w", *["-I" + i for i in include + [HERE]],
+                    *[f for f in flags if f[0] == "-"], "-o", program, os.path.join(HERE, "objects.cc")],
+                   check=True, cwd=folder)
+    if "dwz" in flags:
+        subprocess.run(["dwz", program], check=True)
+    if "dwz -m" in flags:
+        shutil.copy(program, program + "_too")
+        subprocess.run(["dwz", "-m", program + ".common", program, program + "_too"], check=True)
+    return program
+
+
+def change_libcxx(folder):
+    """Its allocator, told of what it makes."""
+    run = subprocess.run(["clang++", "-stdlib=libc++", "-x", "c++", "-E", "-H", "-include",
+                          "__memory/allocator.h", "/dev/null"], capture_output=True, text=True)
+    header = re.search(r"/\S*/__memory/allocator\.h", run.stderr)
+    if not header:
+        raise live.Skip("libc++ is not here")
+    with open(header[0]) as file:
+        text = file.read()
+    call = "_VSTD::__libcpp_allocate(__n * sizeof(_Tp), _LIBCPP_ALIGNOF(_Tp))"
+    check(call in text, f"{header[0]} allocates in another way")
+    text = text.replace(call, f"::note({call}, is_scalar<_Tp>::value && !is_pointer<_Tp>::value ? "
+                              '"-" : typeid(_Tp).name(), __n)')
+    text = text.replace("_VSTD::__libcpp_deallocate((void*)__p,",
+                        "::note_gone((void*)__p), _VSTD::__libcpp_deallocate((void*)__p,")
+    text = text.replace("#include <type_traits>",
+                        '#include <type_traits>\n#include <typeinfo>\n#include "note.h"')
+    with open(os.path.join(folder, "__memory/allocator.h"), "w") as file:
+        file.write(text)
+    return folder
+
+
+def objects_of_all_kinds(folder):
+    """What is built the first way has a million objects in all at night."""
+    for i, (compiler, flags) in enumerate(OBJECTS if NIGHTLY else OBJECTS[:3]):
+        needs = [compiler] + ["dwz"] * ("dwz" in " ".join(flags))
+        if not all(shutil.which(need) for need in needs):
+            continue
+        try:
+            program = compile_objects(folder, compiler, flags)
+        except live.Skip:
+            continue
+        judge_objects(program, 8000 if NIGHTLY and not i else 100, f"{compiler} {' '.join(flags)}")
+
+
+def records_of_all_kinds(folder):
+    program = os.path.join(folder, "records")
+    for compiler, flags in RECORDS:
+        if shutil.which(compiler):
+            subprocess.run([compiler, "-w", *flags, "-o", program, os.path.join(HERE, "records.c"),
+                            os.path.join(HERE, "records_other.c")], check=True, cwd=folder)
+            judge_objects(program, 5000 if NIGHTLY else 300, f"{compiler} {' '.join(flags)}")
+
+
+def lies_are_not_certain(folder):
+    """Blocks that pools carve up, what became something else, casts."""
+    program = os.path.join(folder, "lies")
+    subprocess.run(["g++", "-std=c++17", "-w", "-O1", "-g", "-o", program,
+                    os.path.join(HERE, "lies.cc")], check=True)
+    judge_objects(program, 0, "lies", wrong=200)
+
+
+def debug_files_elsewhere(folder):
+    """A stripped program, whose debug file is found by its build-id or its name: the same types."""
+    program = os.path.join(folder, "records")
+    subprocess.run(["gcc", "-w", "-O2", "-g", "-Wl,--build-id", "-o", program,
+                    os.path.join(HERE, "records.c"), os.path.join(HERE, "records_other.c")], check=True)
+    before = count_right(program, 50, "with debug information")
+    debug = os.path.join(folder, ".debug")
+    os.makedirs(debug, exist_ok=True)
+    subprocess.run(["objcopy", "--only-keep-debug", "records", ".debug/records.debug"], check=True,
+                   cwd=folder)
+    subprocess.run(["objcopy", "--strip-all", "--add-gnu-debuglink=.debug/records.debug", "records"],
+                   check=True, cwd=folder)
+    after = count_right(program, 50, "stripped")
+    check(before == after and before[0]["right"] > 1000, f"{before}, {after}")
+    os.unlink(os.path.join(debug, "records.debug"))
+    none = count_right(program, 50, "without debug information")
+    check(none[0]["missing"] > 1000, f"{none}")
+
+
+def packed_units_are_told(folder):
+    """Entries in files that are not there."""
+    program = build(folder, C_PROGRAM, ".c", "gcc", "-w", "-g", "-gsplit-dwarf")
+    for name in os.listdir(folder):
+        if name.endswith(".dwo"):
+            os.unlink(os.path.join(folder, name))
+    store = os.path.join(folder, "packed")
+    with Program(program) as target:
+        heapx("snap", target.pid, "-o", store)
+    notes = row(store, "SELECT notes FROM snapshots")["notes"]
+    check("split units" in notes and "(.dwp)" in notes, notes)
+
+
 def fields_have_names(folder):
     """Steps of why, and parts of a variable as a root."""
     program = build(folder, C_PROGRAM, ".c", "gcc", "-w", "-g", "-O1")
@@ -423,5 +631,6 @@ def tables_are_kept(folder):
 
 
 if __name__ == "__main__":
-    live.main(c_programs, cxx_programs, fields_have_names, thread_locals_have_names, hints_are_taken,
-              tables_are_kept)
+    live.main(c_programs, cxx_programs, objects_of_all_kinds, records_of_all_kinds,
+              lies_are_not_certain, debug_files_elsewhere, packed_units_are_told, fields_have_names,
+              thread_locals_have_names, hints_are_taken, tables_are_kept)

@@ -234,6 +234,10 @@ static void find_split(const struct hx_code_dwarf *dwarf, struct unit *unit)
         if (unit->die.cu != split.cu)
             keep_own(dwarf_cu_getdwarf(split.cu));
         unit->die = split;
+    } else {
+        hx_reading_leave(dwarf->reading, dwarf->file->path,
+                         "split units whose .dwo file is not there, is another one or has several "
+                         "tables (-fdebug-types-section), or that are packed (.dwp)");
     }
 }
 

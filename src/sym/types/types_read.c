@@ -583,6 +583,10 @@ static bool visit_entry(struct types_reader *reader, struct level *level, uint32
         if (!entry.name)
             entry.name = "(anonymous namespace)";
         break;
+    case DW_TAG_subprogram: /* with code: what it is called stands elsewhere */
+        if (!entry.name && entry.origin)
+            entry.name = dwarf_diename(&entry.origin_die);
+        break;
     default:
         break;
     }

@@ -6,7 +6,6 @@
 #define SLACK   16    /* what malloc rounds up, at most */
 #define UNSPLIT 32    /* with what it leaves where the rest would be too small for a block */
 #define ALIGNED 48    /* the same of memory that was asked for with an alignment above 16 */
-#define LEAST   24    /* the smallest block */
 #define MAPPED  65536 /* bytes of one that can be a mapping of its own, */
 #define PAGE    4096  /* in pages, as it is then */
 #define OUTER   4096  /* types looked at that begin with one */
@@ -35,13 +34,14 @@ static uint64_t least_bytes(uint64_t size, uint64_t requested)
         return requested;
     if (size >= MAPPED && (size + SLACK) % PAGE == 0)
         return size - PAGE + 1;
-    return size <= LEAST ? 1 : size - SLACK + 1;
+    return size <= HX_LEAST_BLOCK ? 1 : size - SLACK + 1;
 }
 
 /* Can a block be one of a type that malloc did not split? */
 static bool is_unsplit(const struct hx_type_entry *type, uint64_t size)
 {
-    return size - type->size < (type->size % 32 ? UNSPLIT : ALIGNED) || size <= LEAST + SLACK;
+    return size - type->size < (type->size % 32 ? UNSPLIT : ALIGNED) ||
+           size <= HX_LEAST_BLOCK + SLACK;
 }
 
 enum hx_fit hx_typing_fit(const struct hx_type_table *table, uint32_t number, uint64_t size,
@@ -76,7 +76,7 @@ enum hx_fit hx_typing_fit_many(const struct hx_type_table *table, uint32_t numbe
     const uint64_t most = requested != HX_NO_REQUEST ? requested : size,
                    one = table->type[number].size, n = most / one;
     const bool rest = requested == HX_NO_REQUEST ? most - n * one < UNSPLIT : most == n * one;
-    return n > 1 && size > LEAST && rest ? HX_FIT_SEVERAL : fit;
+    return n > 1 && size > HX_LEAST_BLOCK && rest ? HX_FIT_SEVERAL : fit;
 }
 
 bool hx_typing_is_whole(const hx_typing *typing, const struct hx_graph *graph, hx_obj object,

@@ -102,9 +102,39 @@ static void add_support(struct spread *spread, hx_obj object)
         spread->votes[object]++;
 }
 
+/* Pointers of an object that are in fields of pointers. */
+static unsigned count_pointers(const struct hx_graph *graph, hx_obj object,
+                               const struct hx_word_map *map, bool repeats)
+{
+    hx_eidx from = graph->fwd[object], to = graph->fwd[(size_t)object + 1];
+    unsigned n = 0;
+    to = to - from > EDGES ? from + EDGES : to;
+    for (hx_eidx e = from; e < to; e++) {
+        const uint32_t word = hx_map_word(map, hx_edge_offset(graph->edge[e]), repeats);
+        n += word != HX_WORD_SCALAR && word != HX_WORD_OPEN;
+    }
+    return n;
+}
+
+/* Does a type explain as much of an object as the one that it has? */
+static hx_error *explains_as_much(struct spread *spread, hx_obj object, const struct vote *vote,
+                                  bool *ret)
+{
+    const struct hx_graph *graph = spread->graph;
+    const struct hx_word_map *map;
+    if (graph->type[object] & HX_TYPE_BY_VTABLE)
+        return *ret = true, NULL;
+    HX_TRY(hx_word_map_of(&spread->typing->maps, graph->type[object], &map));
+    const unsigned before =
+        count_pointers(graph, object, map, graph->typed[object] & HX_TYPED_REPEATS);
+    HX_TRY(hx_word_map_of(&spread->typing->maps, vote->type, &map));
+    *ret = count_pointers(graph, object, map, vote->fit == HX_FIT_SEVERAL) >= before;
+    return NULL;
+}
+
 /* Something else was said of an object that has a type. */
-static void weigh_vote(struct spread *spread, hx_obj object, const struct vote *vote,
-                       const struct hx_word_map *map)
+static hx_error *weigh_vote(struct spread *spread, hx_obj object, const struct vote *vote,
+                            const struct hx_word_map *map)
 {
     const struct hx_graph *graph = spread->graph;
     uint8_t *votes = &spread->votes[object];
@@ -118,13 +148,18 @@ static void weigh_vote(struct spread *spread, hx_obj object, const struct vote *
         give_type(spread, object, vote, map);
     } else if (confidence >= vote->confidence) {
         graph->typed[object] |= HX_TYPED_CONFLICT;
+        bool better = false;
         if (*votes & 15)
             --*votes;
-        else if (!by_vtable && *votes >> 4 < CHANGES) {
+        else if (!by_vtable && *votes >> 4 < CHANGES)
+            HX_TRY(explains_as_much(spread, object, vote, &better));
+        if (better) {
             *votes = (uint8_t)(*votes + 16);
+            HX_TRY(hx_word_map_of(&spread->typing->maps, vote->type, &map));
             give_type(spread, object, vote, map);
         }
     }
+    return NULL;
 }
 
 /* Does a type say anything of what is of it? */
@@ -138,6 +173,16 @@ static bool has_edges_behind(const struct hx_graph *graph, hx_obj object, uint64
 {
     const hx_eidx end = graph->fwd[(size_t)object + 1];
     return graph->fwd[object] < end && hx_edge_offset(graph->edge[end - 1]) >= offset;
+}
+
+/* Is there something behind what a type tells? Anything fits into the smallest block. */
+static bool may_be_more(const struct hx_graph *graph, hx_obj object, uint64_t bytes,
+                        enum hx_fit fit)
+{
+    if (fit == HX_FIT_ONE)
+        return graph->size[object] == HX_LEAST_BLOCK &&
+               has_edges_behind(graph, object, (bytes + 7) / 8 * 8);
+    return fit != HX_FIT_FLEXIBLE;
 }
 
 /* A block that is larger than a type may be several of them, one that malloc did not split, or of
@@ -195,8 +240,7 @@ static hx_error *judge_vote(struct spread *spread, hx_obj object, uint32_t word,
              has_edges_behind(graph, object, type->size))
         vote->fit = HX_FIT_SEVERAL; /* the smallest block has room for three */
     else if (!many && hx_type_is_record(type) && type->size && type->size < size &&
-             (vote->fit == HX_FIT_NOT || vote->fit == HX_FIT_LOOSE ||
-              vote->fit == HX_FIT_SEVERAL)) {
+             may_be_more(graph, object, type->size, vote->fit)) {
         HX_TRY(widen_vote(spread, object, from, (*map)->self, vote));
         HX_TRY(hx_word_map_of(&spread->typing->maps, vote->type, map));
     }
@@ -227,7 +271,7 @@ static hx_error *vote_for(struct spread *spread, hx_obj object, uint32_t word, u
     if (!typed)
         give_type(spread, object, &vote, map);
     else if (graph->type[object] != vote.type)
-        weigh_vote(spread, object, &vote, map);
+        HX_TRY(weigh_vote(spread, object, &vote, map));
     else if (vote.confidence < HX_TYPED_CONFIDENCE(graph->typed[object]))
         give_type(spread, object, &vote, map); /* it was a guess */
     return NULL;

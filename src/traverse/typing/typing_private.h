@@ -27,6 +27,8 @@ struct hx_typing {
     HX_VEC(uint32_t) number; /* of each of snapshot.types: in the table, or as above */
 };
 
+#define HX_LEAST_BLOCK 24
+
 /* How a block can be a type: as one, with room left over that malloc rarely leaves, with a flexible
  * array at its end, as an array of several. */
 enum hx_fit { HX_FIT_NOT, HX_FIT_ONE, HX_FIT_LOOSE, HX_FIT_FLEXIBLE, HX_FIT_SEVERAL };

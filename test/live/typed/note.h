@@ -1,5 +1,6 @@
 /* note.h - what each block of a program is, by its address: a table outside of the heap, in which
- * addresses are disguised so that they hold nothing. Written to a file when the program is ready. */
+ * addresses are disguised so that they hold nothing. Written to a file when the program is ready.
+ */
 #ifndef NOTE_H
 #define NOTE_H
 

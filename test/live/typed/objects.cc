@@ -24,62 +24,223 @@
 
 struct noted *noted;
 
-namespace app {
-struct Plain { double x = 0, y = 0; Plain *next = nullptr; };
-struct Base { int id = 0; Base *peer = nullptr; };
-struct Derived : Base { long v[2] = {}; Plain *plain = nullptr; };
-struct Left { Left *left = nullptr; int l = 0; };
-struct Right { Right *right = nullptr; int r = 0; };
-struct Both : Left, Right { Plain *plain = nullptr; };
-struct Shape { virtual ~Shape() {} Plain *at = nullptr; };
-struct Circle : Shape { double radius = 1; };
-struct Square : Shape { Square *inside = nullptr; long side = 1; };
-struct Named { virtual const char *name() { return "n"; } virtual ~Named() {} long order = 0; };
-struct NamedCircle : Circle, Named { Plain *extra = nullptr; };
-struct Top { virtual ~Top() {} long top = 0; };
-struct VirtualLeft : virtual Top { Plain *l = nullptr; };
-struct VirtualRight : virtual Top { Plain *r = nullptr; };
-struct Bottom : VirtualLeft, VirtualRight { Plain *b = nullptr; };
-struct Quiet { int quiet = 0; };
-struct QuietLeft : virtual Quiet { Plain *l = nullptr; };
-template <class T> struct Tree { T value{}; Tree *left = nullptr, *right = nullptr; };
+namespace app
+{
+struct Plain {
+    double x = 0, y = 0;
+    Plain *next = nullptr;
+};
+struct Base {
+    int id = 0;
+    Base *peer = nullptr;
+};
+struct Derived : Base {
+    long v[2] = {};
+    Plain *plain = nullptr;
+};
+struct Left {
+    Left *left = nullptr;
+    int l = 0;
+};
+struct Right {
+    Right *right = nullptr;
+    int r = 0;
+};
+struct Both : Left, Right {
+    Plain *plain = nullptr;
+};
+struct Shape {
+    virtual ~Shape()
+    {
+    }
+    Plain *at = nullptr;
+};
+struct Circle : Shape {
+    double radius = 1;
+};
+struct Square : Shape {
+    Square *inside = nullptr;
+    long side = 1;
+};
+struct Named {
+    virtual const char *name()
+    {
+        return "n";
+    }
+    virtual ~Named()
+    {
+    }
+    long order = 0;
+};
+struct NamedCircle : Circle, Named {
+    Plain *extra = nullptr;
+};
+struct Top {
+    virtual ~Top()
+    {
+    }
+    long top = 0;
+};
+struct VirtualLeft : virtual Top {
+    Plain *l = nullptr;
+};
+struct VirtualRight : virtual Top {
+    Plain *r = nullptr;
+};
+struct Bottom : VirtualLeft, VirtualRight {
+    Plain *b = nullptr;
+};
+struct Quiet {
+    int quiet = 0;
+};
+struct QuietLeft : virtual Quiet {
+    Plain *l = nullptr;
+};
+template <class T> struct Tree {
+    T value{};
+    Tree *left = nullptr, *right = nullptr;
+};
 struct Outer {
-    struct Inner { Inner *next = nullptr; struct Deep { Inner *inner = nullptr; int n = 0; } deep; };
+    struct Inner {
+        Inner *next = nullptr;
+        struct Deep {
+            Inner *inner = nullptr;
+            int n = 0;
+        } deep;
+    };
     Inner *inners = nullptr;
     Inner::Deep *deep = nullptr;
 };
-struct Either { int kind = 0; union { Plain *plain; long number; double real; }; Either *next = nullptr; };
-struct Bits { unsigned a : 3, b : 29; Bits *next = nullptr; unsigned long c : 48, d : 16; };
+struct Either {
+    int kind = 0;
+    union {
+        Plain *plain;
+        long number;
+        double real;
+    };
+    Either *next = nullptr;
+};
+struct Bits {
+    unsigned a : 3, b : 29;
+    Bits *next = nullptr;
+    unsigned long c : 48, d : 16;
+};
 enum class Color : unsigned char { red, black };
 enum Kind { small, large };
-struct Painted { Color color = Color::red; Kind kind = large; Painted *next = nullptr; };
-struct Flexible { int n = 0; Plain *items[]; };
-struct Owner { Plain *plain = nullptr; long n = 0; ~Owner() {} };
-struct Functions { void (*run)(int) = nullptr; int (Base::*member)() = nullptr; Functions *next = nullptr; void *data = nullptr; };
-struct Loop { Loop *self = this; std::vector<Loop> inside; std::map<int, Loop> named; };
-template <class T, int N> struct Fixed { T at[N] = {}; Fixed *next = nullptr; };
-struct Large { char bytes[4096] = {}; Large *next = nullptr; };
-struct alignas(64) Aligned { Plain *plain = nullptr; Aligned *next = nullptr; };
-struct Tuples { std::tuple<Plain *, int, Base *> tuple; std::pair<Plain *, Plain *> pair; };
-struct Choices { std::optional<Plain *> maybe; std::optional<Derived> derived; std::variant<Plain *, long> variant; };
-namespace { struct Hidden { Hidden *next = nullptr; Plain *plain = nullptr; }; }
-inline namespace v1 { struct Versioned { Versioned *next = nullptr; }; }
-struct Curious { std::shared_ptr<Curious> next; std::weak_ptr<Curious> back; std::string text; };
-struct Shared : std::enable_shared_from_this<Shared> { Plain *plain = nullptr; long n[5] = {}; };
-struct Pimpl { struct Impl; std::unique_ptr<Impl> impl; Pimpl(); Pimpl(Pimpl &&); ~Pimpl(); };
-struct Pimpl::Impl { Plain *plain = nullptr; int n = 0; };
+struct Painted {
+    Color color = Color::red;
+    Kind kind = large;
+    Painted *next = nullptr;
+};
+struct Flexible {
+    int n = 0;
+    Plain *items[];
+};
+struct Owner {
+    Plain *plain = nullptr;
+    long n = 0;
+    ~Owner()
+    {
+    }
+};
+struct Functions {
+    void (*run)(int) = nullptr;
+    int (Base::*member)() = nullptr;
+    Functions *next = nullptr;
+    void *data = nullptr;
+};
+struct Loop {
+    Loop *self = this;
+    std::vector<Loop> inside;
+    std::map<int, Loop> named;
+};
+template <class T, int N> struct Fixed {
+    T at[N] = {};
+    Fixed *next = nullptr;
+};
+struct Large {
+    char bytes[4096] = {};
+    Large *next = nullptr;
+};
+struct alignas(64) Aligned {
+    Plain *plain = nullptr;
+    Aligned *next = nullptr;
+};
+struct Tuples {
+    std::tuple<Plain *, int, Base *> tuple;
+    std::pair<Plain *, Plain *> pair;
+};
+struct Choices {
+    std::optional<Plain *> maybe;
+    std::optional<Derived> derived;
+    std::variant<Plain *, long> variant;
+};
+namespace
+{
+struct Hidden {
+    Hidden *next = nullptr;
+    Plain *plain = nullptr;
+};
+} // namespace
+inline namespace v1
+{
+struct Versioned {
+    Versioned *next = nullptr;
+};
+} // namespace v1
+struct Curious {
+    std::shared_ptr<Curious> next;
+    std::weak_ptr<Curious> back;
+    std::string text;
+};
+struct Shared : std::enable_shared_from_this<Shared> {
+    Plain *plain = nullptr;
+    long n[5] = {};
+};
+struct Pimpl {
+    struct Impl;
+    std::unique_ptr<Impl> impl;
+    Pimpl();
+    Pimpl(Pimpl &&);
+    ~Pimpl();
+};
+struct Pimpl::Impl {
+    Plain *plain = nullptr;
+    int n = 0;
+};
 Pimpl::Pimpl() = default;
 Pimpl::Pimpl(Pimpl &&) = default;
 Pimpl::~Pimpl() = default;
 
 struct Store {
-    Plain *plain = nullptr; Base *base = nullptr; Both *both = nullptr; Right *right = nullptr;
-    Named *named = nullptr; Top *top = nullptr; QuietLeft *quiet = nullptr; Tree<int> *tree = nullptr;
-    Tree<std::string> *texts = nullptr; Outer *outer = nullptr; Either *either = nullptr; Bits *bits = nullptr;
-    Painted *painted = nullptr; Flexible *flexible = nullptr; Owner *owners = nullptr; Functions *functions = nullptr;
-    Loop *loop = nullptr; Fixed<Base *, 7> *fixed = nullptr; Large *large = nullptr; Aligned *aligned = nullptr;
-    Hidden *hidden = nullptr; Versioned *versioned = nullptr; Tuples *tuples = nullptr; Choices *choices = nullptr;
-    Shape **shapes = nullptr; Plain *array = nullptr; Circle *circles = nullptr; void *anything = nullptr;
+    Plain *plain = nullptr;
+    Base *base = nullptr;
+    Both *both = nullptr;
+    Right *right = nullptr;
+    Named *named = nullptr;
+    Top *top = nullptr;
+    QuietLeft *quiet = nullptr;
+    Tree<int> *tree = nullptr;
+    Tree<std::string> *texts = nullptr;
+    Outer *outer = nullptr;
+    Either *either = nullptr;
+    Bits *bits = nullptr;
+    Painted *painted = nullptr;
+    Flexible *flexible = nullptr;
+    Owner *owners = nullptr;
+    Functions *functions = nullptr;
+    Loop *loop = nullptr;
+    Fixed<Base *, 7> *fixed = nullptr;
+    Large *large = nullptr;
+    Aligned *aligned = nullptr;
+    Hidden *hidden = nullptr;
+    Versioned *versioned = nullptr;
+    Tuples *tuples = nullptr;
+    Choices *choices = nullptr;
+    Shape **shapes = nullptr;
+    Plain *array = nullptr;
+    Circle *circles = nullptr;
+    void *anything = nullptr;
     std::vector<Plain> vector;
     std::vector<Plain *> pointers;
     std::vector<std::vector<Base>> nested;
@@ -124,7 +285,7 @@ struct Store {
     std::vector<Pimpl> hidden_inside;
     std::tuple<std::unique_ptr<Bits>, std::list<int>> tuple;
 };
-}
+} // namespace app
 
 template <class T> static T *made(T *block, size_t n = 1)
 {
@@ -312,7 +473,10 @@ static void pointers(app::Store &to, size_t n)
     Plain *point = made_hidden(new Plain); /* by the function alone */
     long many[4] = {1, 2, 3, 4};
     to.function = [point, many](int k) { return int(many[k]) + (point != nullptr); };
-    struct Local { Local *next = nullptr; Plain *plain = nullptr; };
+    struct Local {
+        Local *next = nullptr;
+        Plain *plain = nullptr;
+    };
     static Local *locals;
     for (size_t i = 0; i < n; i++)
         push(locals);

@@ -1,5 +1,5 @@
-/* records.c - lists, trees, hashes, arrays, unions and what else programs in C make, each block noted.
- * records_other.c has a struct of the same name, and one that is only declared here. */
+/* records.c - lists, trees, hashes, arrays, unions and what else programs in C make, each block
+ * noted. records_other.c has a struct of the same name, and one that is only declared here. */
 #define NOTE_HERE
 #include "note.h"
 #include "records.h"
@@ -8,38 +8,142 @@
 #include <stddef.h>
 #include <string.h>
 
-struct item { struct item *next; char *text; int number; };
-struct entry { struct entry *chain; void *value; unsigned long key; };
-struct hash { struct entry **slots; unsigned n; };
-struct tree { struct tree *left, *right, *up; double weight; union { long number; void *any; } of; };
-struct flexible { int n; struct item *items[]; };
-struct rows { struct rows *next; unsigned n; struct { int key; struct item *item; } row[]; };
-struct old_style { struct old_style *next; size_t n; struct item *items[1]; };
-struct text { struct text *next; unsigned short n; char text[]; };
-typedef struct { struct item *first; struct tree *top; struct hash index[2]; } model_t;
-struct link { struct link *next, *prev; };
-struct task { int id; char name[20]; struct link link; struct item *items; };
-struct timer { long when; struct link link; };
-struct job { struct link link; struct task *task; unsigned state : 3, priority : 5; };
+struct item {
+    struct item *next;
+    char *text;
+    int number;
+};
+struct entry {
+    struct entry *chain;
+    void *value;
+    unsigned long key;
+};
+struct hash {
+    struct entry **slots;
+    unsigned n;
+};
+struct tree {
+    struct tree *left, *right, *up;
+    double weight;
+    union {
+        long number;
+        void *any;
+    } of;
+};
+struct flexible {
+    int n;
+    struct item *items[];
+};
+struct rows {
+    struct rows *next;
+    unsigned n;
+    struct {
+        int key;
+        struct item *item;
+    } row[];
+};
+struct old_style {
+    struct old_style *next;
+    size_t n;
+    struct item *items[1];
+};
+struct text {
+    struct text *next;
+    unsigned short n;
+    char text[];
+};
+typedef struct {
+    struct item *first;
+    struct tree *top;
+    struct hash index[2];
+} model_t;
+struct link {
+    struct link *next, *prev;
+};
+struct task {
+    int id;
+    char name[20];
+    struct link link;
+    struct item *items;
+};
+struct timer {
+    long when;
+    struct link link;
+};
+struct job {
+    struct link link;
+    struct task *task;
+    unsigned state : 3, priority : 5;
+};
 enum color { RED, BLACK };
-struct colored { struct colored *child[2]; enum color color; _Bool big; struct colored **where; };
-struct operations { int (*open)(const char *); void (*close)(int); const char *name; };
-struct device { const struct operations *operations; struct device *parent; void *payload; };
-struct matrix { double cell[4][4]; struct item *of[2][3]; struct matrix *next; };
+struct colored {
+    struct colored *child[2];
+    enum color color;
+    _Bool big;
+    struct colored **where;
+};
+struct operations {
+    int (*open)(const char *);
+    void (*close)(int);
+    const char *name;
+};
+struct device {
+    const struct operations *operations;
+    struct device *parent;
+    void *payload;
+};
+struct matrix {
+    double cell[4][4];
+    struct item *of[2][3];
+    struct matrix *next;
+};
 struct value {
     enum { NUMBER, TEXT, LIST } kind;
-    union { double number; char *text; struct value *list; };
+    union {
+        double number;
+        char *text;
+        struct value *list;
+    };
     struct value *next;
 };
-struct ring { struct ring *next; };
-struct slab { struct slab *next; struct item items[8]; };
-struct wide { struct wide *next; long padding[60]; };
-struct pair { struct item *key, *value; };
+struct ring {
+    struct ring *next;
+};
+struct slab {
+    struct slab *next;
+    struct item items[8];
+};
+struct wide {
+    struct wide *next;
+    long padding[60];
+};
+struct pair {
+    struct item *key, *value;
+};
 typedef struct graph_node graph_node;
-struct graph_node { unsigned degree; graph_node **neighbours; struct graph_node *visited; };
-typedef struct { union { struct { int x, y; }; long both; }; struct item *at; } *handle;
-struct tagged { uintptr_t next; int n; };
-struct same { long a; struct same *next; long b; }; /* another one in records_other.c */
+struct graph_node {
+    unsigned degree;
+    graph_node **neighbours;
+    struct graph_node *visited;
+};
+typedef struct {
+    union {
+        struct {
+            int x, y;
+        };
+        long both;
+    };
+    struct item *at;
+} * handle;
+struct tagged {
+    uintptr_t next;
+    int n;
+};
+struct same {
+    long a;
+    struct same *next;
+    long b;
+}; /* another one in records_other.c */
 
 static struct {
     struct item *items;
@@ -77,9 +181,9 @@ static int open_nothing(const char *name)
 }
 static const struct operations operations = {.open = open_nothing, .name = "nothing"};
 
-#define MAKE(type) ((struct type *)note(calloc(1, sizeof(struct type)), #type, 1))
+#define MAKE(type)      ((struct type *)note(calloc(1, sizeof(struct type)), #type, 1))
 #define MAKE_N(type, n) note(calloc(n, sizeof(type)), NAME_OF(#type), n)
-#define NAME_OF(type) (strncmp(type, "struct ", 7) == 0 ? (type) + 7 : (type))
+#define NAME_OF(type)   (strncmp(type, "struct ", 7) == 0 ? (type) + 7 : (type))
 
 static char *text(size_t n)
 {
@@ -193,7 +297,8 @@ static void make_lists(size_t n)
         if (all.ring)
             all.ring->next = ring;
         all.ring = ring;
-        struct tagged *tagged = note(calloc(1, sizeof *tagged), i + 1 == n ? "tagged" : "?tagged", 1);
+        struct tagged *tagged =
+            note(calloc(1, sizeof *tagged), i + 1 == n ? "tagged" : "?tagged", 1);
         tagged->next = (uintptr_t)all.tagged | 1;
         all.tagged = tagged;
     }
@@ -250,8 +355,8 @@ static void make_graph(size_t n)
         nodes[i] = MAKE(graph_node);
     for (size_t i = 0; i < n; i++) {
         nodes[i]->degree = 2 + (unsigned)(i % 5);
-        nodes[i]->neighbours = note(calloc(nodes[i]->degree, sizeof *nodes), "graph_node *",
-                                    nodes[i]->degree);
+        nodes[i]->neighbours =
+            note(calloc(nodes[i]->degree, sizeof *nodes), "graph_node *", nodes[i]->degree);
         nodes[i]->neighbours[0] = nodes[(i + 1) % n];
         for (unsigned k = 1; k < nodes[i]->degree; k++)
             nodes[i]->neighbours[k] = nodes[(size_t)rand() % n];

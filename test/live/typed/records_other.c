@@ -1,10 +1,19 @@
-/* records_other.c - another struct of a name that records.c has, and one that is only declared there.
+/* records_other.c - another struct of a name that records.c has, and one that is only declared
+ * there.
  */
 #include "note.h"
 #include "records.h"
 
-struct same { struct same *left; struct same *right; double weight[4]; };
-struct opaque { struct opaque *next; struct same *tree; unsigned char state[30]; };
+struct same {
+    struct same *left;
+    struct same *right;
+    double weight[4];
+};
+struct opaque {
+    struct opaque *next;
+    struct same *tree;
+    unsigned char state[30];
+};
 static struct same *kept;
 
 struct opaque *make_opaque(unsigned long n)
