@@ -9,8 +9,9 @@
  * ("_M_impl._M_header._M_parent"), found in its bases and nameless members, too. TARGET is the type
  * of what the field points to or, behind =, of what lies in it: a name of the program's, in which
  * $1 to $9 stand for the template arguments of TYPE, with a * in front for each pointer that lies
- * between; a name that the program does not have is given to the objects as it is. With PROGRAM the
- * line counts where a file of that name, or with that beginning, is mapped.
+ * between, and [] in front of all when there are one or more of it; a name that the program does
+ * not have is given to the objects as it is. With PROGRAM the line counts where a file of that
+ * name, or with that beginning, is mapped.
  *
  * In names do not count: blanks beside <>,*&, const and volatile, the order of words of an integer
  * type, casts and suffixes of numbers. What comes first in the texts is asked first.

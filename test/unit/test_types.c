@@ -354,6 +354,31 @@ static void hints(void **state)
     hx_type_hints_free(&hints);
 }
 
+/* What compilers and demanglers write in several ways is one name. */
+static void plain_names(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *plain;
+    } names[] = {
+        {"Foo<long unsigned int, short int>", "Foo<unsigned long,short>"},
+        {"Foo<unsigned long, short>", "Foo<unsigned long,short>"},
+        {"std::pair<int const, char const*>", "std::pair<int,char*>"},
+        {"Box<5ul, (ns::Kind)3, -1l>", "Box<5,3,-1>"},
+        {"P<a, (__gnu_cxx::_Lock_policy)2>", "P<a,2>"},
+        {"P<a, __gnu_cxx::_S_atomic>", "P<a,2>"},
+        {"(anonymous namespace)::X<unsigned>", "(anonymous namespace)::X<unsigned int>"},
+        {"long long unsigned int", "unsigned long long"},
+        {"constant< integer >", "constant<integer>"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct hx_text text = {0};
+        hx_type_hint_plain(&text, names[i].name, strlen(names[i].name));
+        assert_string_equal(hx_text_str(&text), names[i].plain);
+        hx_text_free(&text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +389,7 @@ int main(void)
         cmocka_unit_test(lies),
         cmocka_unit_test(lies_beside),
         cmocka_unit_test(hints),
+        cmocka_unit_test(plain_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,12 +7,14 @@
  *   its vtable             certain
  *   typed pointers         likely; guess where they disagree. The type that most of them have, but
  *                          one that begins with another one says more than that
+ *                          A block that is too large for a type is what begins with it, when only
+ *                          one type does and is as large: guess
  *   where it was allocated guess: nearly all others from there are of one type
  *
  * A type is believed where the block has room for one (what malloc rounds up may be left over), for
- * several (T[]), or for one with a flexible array, and where its edges are not in fields that
- * cannot hold a pointer. void *, char *, unions and integers prove nothing; hints (type_hints.h)
- * say what is behind some of them.
+ * several (T[], behind their number, too), or for one with a flexible array, and where its edges
+ * are not in fields that cannot hold a pointer. void *, char *, unions and integers prove nothing;
+ * hints (type_hints.h) say what is behind some of them.
  */
 #ifndef HX_TRAVERSE_TYPING_TYPING_H
 #define HX_TRAVERSE_TYPING_TYPING_H

@@ -59,6 +59,9 @@ void hx_outer_types_deinit(struct hx_outer_types *outer);
 /* Appends what objects of a type are called: "Node", "Node *[]". */
 void hx_typing_put_name(const hx_typing *typing, uint32_t type, bool repeats, struct hx_text *text);
 
+/* Makes snapshot.types of what objects have, which get its numbers; typing.number follows. */
+hx_error *hx_typing_name_types(hx_typing *typing, struct hx_snapshot *snapshot);
+
 /* The typed variable that holds the word of a root edge; NULL: none. */
 const struct hx_typed_place *hx_typing_place(const struct hx_typing_source *source,
                                              const struct hx_snapshot *snapshot,

@@ -1,0 +1,201 @@
+/* type_names.c - types that objects were given into types of the snapshot, each name once.
+ */
+#include "traverse/typing/typing_private.h"
+
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Objects of a type. */
+struct by_confidence {
+    uint64_t n[HX_CONFIDENCE_GUESS + 1];
+};
+
+/* Two types can have one name; snapshot.types then has one of it. */
+struct naming {
+    struct hx_typing *typing;
+    struct hx_snapshot *snapshot;
+    HX_VEC(struct hx_type) types;
+    HX_VEC(uint32_t) number; /* of each of these: in graph.type, and whether it repeats in bit 31 */
+    struct hx_pairs of;      /* type and repeats to types */
+    HX_VEC(struct by_confidence) of_confidence;
+    struct hx_index by_name;
+    uint64_t seed;
+};
+
+void hx_typing_put_name(const hx_typing *typing, uint32_t type, bool repeats, struct hx_text *text)
+{
+    const struct hx_type_table *table = typing->source.table;
+    unsigned stars = 0;
+    while (type < table->n_types && table->type[type].kind == HX_TYPE_POINTER && stars < 8) {
+        stars++;
+        type = hx_typing_element(table, table->type[type].target);
+    }
+    const char *name = type >= table->n_types ? typing->maps.names.v[type - table->n_types].name
+                                              : hx_type_table_name(table, type);
+    if (!*name)
+        name = table->type[type].kind == HX_TYPE_RECORD  ? "(anonymous struct)"
+               : table->type[type].kind == HX_TYPE_UNION ? "(anonymous union)"
+                                                         : "void";
+    hx_text_puts(text, name);
+    if (stars)
+        hx_text_putc(text, ' ');
+    while (stars--)
+        hx_text_putc(text, '*');
+    if (repeats)
+        hx_text_puts(text, "[]");
+}
+
+static hx_error *add_type(struct naming *naming, uint32_t type, bool repeats, uint32_t *ret)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text name = {0};
+    uint32_t at = 0, number;
+    struct hx_type fresh = {.confidence = HX_CONFIDENCE_CERTAIN};
+    const uint32_t of_vtable = type & HX_TYPE_BY_VTABLE ? type & ~HX_TYPE_BY_VTABLE
+                               : repeats                ? HX_NO_PAIR
+                                         : hx_pairs_find(&naming->typing->classes, type);
+    const struct hx_type *class =
+        of_vtable == HX_NO_PAIR ? NULL : &naming->snapshot->types.v[of_vtable];
+    if (type & HX_TYPE_BY_VTABLE)
+        fresh.layout = class->layout;
+    if (class)
+        hx_text_puts(&name, class->name);
+    else
+        hx_typing_put_name(naming->typing, type, repeats, &name);
+    if (class && class->symbol) {
+        fresh.symbol = strdup(class->symbol);
+        HX_NEED(fresh.symbol);
+    }
+    fresh.name = strdup(hx_text_str(&name));
+    uint64_t hash = hx_hash(naming->seed, hx_hash_bytes(hx_text_str(&name), name.n));
+    bool found = false;
+    while (!found && hx_index_next(&naming->by_name, hash, &at, &number))
+        found = strcmp(naming->types.v[number].name, hx_text_str(&name)) == 0;
+    if (found) {
+        struct hx_type *first = &naming->types.v[number];
+        free(fresh.name);
+        if (!first->symbol)
+            first->symbol = fresh.symbol;
+        else
+            free(fresh.symbol);
+        uint32_t *of = &naming->number.v[number];
+        if (*of & HX_TYPE_BY_VTABLE)
+            *of = type;
+        else if (*of != type && !(type & HX_TYPE_BY_VTABLE))
+            *of = HX_TYPE_SEVERAL; /* whose fields stand for none of them */
+        *ret = number;
+        return name.failed ? hx_error_nomem() : NULL;
+    }
+    *ret = (uint32_t)naming->types.n;
+    if (name.failed || !fresh.name || !hx_vec_push(&naming->types, fresh)) {
+        free(fresh.name);
+        free(fresh.symbol);
+        return hx_error_nomem();
+    }
+    HX_NEED(hx_vec_push(&naming->number, type) &&
+            hx_vec_push(&naming->of_confidence, (struct by_confidence){{0}}));
+    return hx_index_add(&naming->by_name, hash, *ret);
+}
+
+static hx_error *name_objects(struct naming *naming)
+{
+    struct hx_graph *graph = &naming->snapshot->graph;
+    for (hx_obj i = 0; i < graph->n; i++) {
+        hx_typed typed = graph->typed[i];
+        uint32_t *number;
+        if (HX_TYPED_SOURCE(typed) == HX_TYPED_NOT) {
+            graph->type[i] = HX_NO_TYPE;
+            graph->typed[i] = 0;
+            continue;
+        }
+        bool repeats = typed & HX_TYPED_REPEATS;
+        HX_TRY(hx_pairs_at(&naming->of, hx_pair_key(graph->type[i], repeats), &number));
+        if (*number == HX_NO_PAIR) {
+            uint32_t made = 0;
+            *number = 0;
+            HX_TRY(add_type(naming, graph->type[i], repeats, &made));
+            *number = made;
+        }
+        struct hx_type *type = &naming->types.v[*number];
+        graph->type[i] = *number;
+        naming->of_confidence.v[*number].n[HX_TYPED_CONFIDENCE(typed)]++;
+        type->sources |= (uint8_t)(1u << HX_TYPED_SOURCE(typed));
+    }
+    return NULL;
+}
+
+/* Certain is a type all of whose objects are; a guess one of which more than a tenth are guesses.
+ */
+static void rate_types(struct naming *naming)
+{
+    for (size_t i = 0; i < naming->types.n; i++) {
+        const uint64_t *n = naming->of_confidence.v[i].n;
+        const uint64_t guesses = n[HX_CONFIDENCE_GUESS], likely = n[HX_CONFIDENCE_LIKELY];
+        naming->types.v[i].confidence = !guesses && !likely ? HX_CONFIDENCE_CERTAIN
+                                        : guesses * 10 > guesses + likely + n[HX_CONFIDENCE_CERTAIN]
+                                            ? HX_CONFIDENCE_GUESS
+                                            : HX_CONFIDENCE_LIKELY;
+    }
+}
+
+struct by_name {
+    const struct hx_type *type;
+    uint32_t number;
+};
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct by_name *x = a, *y = b;
+    return strcmp(x->type->name, y->type->name);
+}
+
+/* Types by name, as all of them are; typing->number follows. */
+static hx_error *sort_types(struct naming *naming)
+{
+    struct hx_snapshot *snapshot = naming->snapshot;
+    const size_t n = naming->types.n;
+    HX_FREE struct by_name *order = calloc(n + 1, sizeof *order);
+    HX_FREE uint32_t *place = calloc(n + 1, sizeof *place);
+    HX_NEED(order && place && hx_vec_reserve(&naming->typing->number, n + 1));
+    for (size_t i = 0; i < snapshot->types.n; i++) {
+        free(snapshot->types.v[i].name);
+        free(snapshot->types.v[i].symbol);
+    }
+    snapshot->types.n = 0;
+    HX_NEED(hx_vec_reserve(&snapshot->types, n + 1));
+    for (size_t i = 0; i < n; i++)
+        order[i] = (struct by_name){&naming->types.v[i], (uint32_t)i};
+    qsort(order, n, sizeof *order, compare_names);
+    for (size_t i = 0; i < n; i++) {
+        place[order[i].number] = (uint32_t)i;
+        naming->typing->number.v[i] = naming->number.v[order[i].number];
+        snapshot->types.v[i] = *order[i].type;
+    }
+    snapshot->types.n = naming->typing->number.n = n;
+    naming->types.n = 0; /* they are the snapshot's now */
+    for (hx_obj i = 0; i < snapshot->graph.n; i++)
+        if (snapshot->graph.type[i] != HX_NO_TYPE)
+            snapshot->graph.type[i] = place[snapshot->graph.type[i]];
+    return NULL;
+}
+
+hx_error *hx_typing_name_types(hx_typing *typing, struct hx_snapshot *snapshot)
+{
+    struct naming naming = {.typing = typing, .snapshot = snapshot, .seed = hx_hash_seed()};
+    hx_error *err = name_objects(&naming);
+    if (!err)
+        rate_types(&naming);
+    if (!err)
+        err = sort_types(&naming);
+    for (size_t i = 0; i < naming.types.n; i++) {
+        free(naming.types.v[i].name);
+        free(naming.types.v[i].symbol);
+    }
+    hx_vec_free(&naming.types);
+    hx_vec_free(&naming.number);
+    hx_vec_free(&naming.of_confidence);
+    hx_pairs_free(&naming.of);
+    hx_index_free(&naming.by_name);
+    return err;
+}
