@@ -449,6 +449,28 @@ def debug_files_elsewhere(folder):
     check(none[0]["missing"] > 1000, f"{none}")
 
 
+def section_at(program, name):
+    """Where the bytes of a section begin in a file."""
+    text = subprocess.run(["readelf", "-SW", program], capture_output=True, text=True, check=True).stdout
+    return int(re.search(rf" {re.escape(name)} +PROGBITS +\S+ +(\S+)", text)[1], 16)
+
+
+def packed_wrongly(folder):
+    """Tables that say of themselves that they are 1 TiB, or 1 GiB: no types, and that is told."""
+    program = build(folder, C_PROGRAM, ".c", "gcc", "-w", "-g", "-gz=zlib")
+    at, store = section_at(program, ".debug_info") + 8, os.path.join(folder, "packed")
+    for size in 1 << 40, 1 << 30:
+        with open(program, "r+b") as file:
+            file.seek(at)
+            file.write(size.to_bytes(8, "little"))
+        with Program(program) as target:
+            heapx("snap", target.pid, "-o", store)
+        lost = rows(store, "SELECT * FROM losses WHERE what LIKE 'parts of files%'")
+        check(len(lost) == 1, f"{size}: {lost}")
+        check(not row(store, "SELECT typed_bytes FROM snapshots")["typed_bytes"], "types of nothing")
+        os.unlink(store)
+
+
 def packed_units_are_told(folder):
     """Entries in files that are not there."""
     program = build(folder, C_PROGRAM, ".c", "gcc", "-w", "-g", "-gsplit-dwarf")
@@ -632,5 +654,5 @@ def tables_are_kept(folder):
 
 if __name__ == "__main__":
     live.main(c_programs, cxx_programs, objects_of_all_kinds, records_of_all_kinds,
-              lies_are_not_certain, debug_files_elsewhere, packed_units_are_told, fields_have_names,
-              thread_locals_have_names, hints_are_taken, tables_are_kept)
+              lies_are_not_certain, debug_files_elsewhere, packed_units_are_told, packed_wrongly,
+              fields_have_names, thread_locals_have_names, hints_are_taken, tables_are_kept)

@@ -257,9 +257,12 @@ bool hx_code_tables_open(int fd, struct hx_reading *reading, const char *path,
     if (tables.end > HX_READ_DEBUG + (tables.v.n + 2) * (SLACK + 16))
         hx_reading_leave(reading, path,
                          "debug information that is larger than 2 GiB, or packed by zstd");
-    else if (tables.v.n && make_image(&tables, &made) && read_tables(&tables, &made) &&
-             (made.elf = elf_memory(made.image, made.image_bytes - SLACK)))
-        made.dwarf = dwarf_begin_elf(made.elf, DWARF_C_READ, NULL);
+    else if (tables.v.n && make_image(&tables, &made)) {
+        if (!read_tables(&tables, &made))
+            hx_reading_leave(reading, path, "debug information that is cut off or packed wrongly");
+        else if ((made.elf = elf_memory(made.image, made.image_bytes - SLACK)))
+            made.dwarf = dwarf_begin_elf(made.elf, DWARF_C_READ, NULL);
+    }
     hx_vec_free(&tables.v);
     hx_vec_free(&tables.names);
     if (!made.dwarf) {
