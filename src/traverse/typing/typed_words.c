@@ -33,14 +33,25 @@ static bool is_outdone(enum hx_rule rule, bool single)
     return rule == HX_RULE_bytes || rule == HX_RULE_field || (rule == HX_RULE_slack && single);
 }
 
-static void judge_words(struct hx_graph *graph, hx_obj object, const struct hx_word_map *map)
+/* Is an object one of a type and nothing more, so that what lies behind its end is left over? Where
+ * something larger begins with the type, the object's is a guess. */
+static bool ends_with_type(const hx_typing *typing, const struct hx_graph *graph, hx_obj object,
+                           uint32_t type, const struct hx_word_map *map)
+{
+    return map->n && !map->tail && !(graph->typed[object] & HX_TYPED_REPEATS) &&
+           hx_typing_is_whole(typing, graph, object, type);
+}
+
+static void judge_words(const hx_typing *typing, struct hx_graph *graph, hx_obj object,
+                        uint32_t type, const struct hx_word_map *map)
 {
     const bool repeats = graph->typed[object] & HX_TYPED_REPEATS;
+    const bool ends = ends_with_type(typing, graph, object, type, map);
     for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
         const hx_evidence evidence = graph->evidence[e];
         const uint32_t word = hx_map_word(map, hx_edge_offset(graph->edge[e]), repeats);
         enum hx_rule rule = HX_RULE_NONE;
-        if (word == HX_WORD_SCALAR)
+        if (word == HX_WORD_SCALAR || (ends && hx_edge_offset(graph->edge[e]) / 8 >= map->n))
             rule = HX_RULE_scalar;
         else if (word != HX_WORD_OPEN &&
                  is_outdone(HX_EVIDENCE_RULE(evidence),
@@ -64,7 +75,7 @@ hx_error *hx_typing_judge(hx_typing *typing, struct hx_snapshot *snapshot)
             continue;
         HX_TRY(hx_word_map_of(&typing->maps, type, &map));
         if (map->n)
-            judge_words(graph, i, map);
+            judge_words(typing, graph, i, type, map);
     }
     return NULL;
 }
