@@ -506,6 +506,53 @@ def fields_have_names(folder):
     check(sums["typed_bytes"] == sums["types"] == sums["objects"], f"{sums}")
 
 
+LINKED_PROGRAM = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+struct link { struct link *next; unsigned hash; };
+struct commit { struct link link; void *buffer; long date[4]; char *name; };
+struct file { struct link link; char *path; long size[4]; struct file *in; };
+struct tag { struct link link; long id[20]; };
+struct link **slots;
+struct commit *commit; /* unset: what nobody uses is in no debug information */
+struct file *file;
+struct tag *tag;
+static void put(unsigned at, void *block)
+{
+    struct link *link = block;
+    link->next = slots[at % 64];
+    slots[at % 64] = link;
+}
+int main(void)
+{
+    slots = calloc(64, sizeof *slots);
+    for (unsigned i = 0; i < 300; i++) {
+        put(3 * i, calloc(1, sizeof(struct commit)));
+        put(3 * i + 1, calloc(1, sizeof(struct file)));
+        put(3 * i + 2, calloc(1, sizeof(struct tag)));
+    }
+    puts("ready");
+    fflush(stdout);
+    pause();
+    return sizeof(struct commit) + sizeof(struct file) + sizeof(struct tag);
+}
+"""
+
+
+def nodes_begin_with_a_link(folder):
+    """What could be several things that begin with it is called so; what could be one is that one."""
+    program = build(folder, LINKED_PROGRAM, ".c", "gcc", "-w", "-g", "-O1")
+    store = os.path.join(folder, "store")
+    with Program(program) as target:
+        heapx("snap", target.pid, "-o", store)
+    types = {r["type"]: (r["confidence"], int(r["objects"])) for r in
+             rows(store, "SELECT type, confidence, objects FROM types")}
+    check(types.get("link...") == ("guess", 600), f"{types}")
+    check(types.get("tag") == ("guess", 300), f"{types}")
+    os.unlink(store)
+
+
 LOCAL_LIBRARY = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -655,4 +702,5 @@ def tables_are_kept(folder):
 if __name__ == "__main__":
     live.main(c_programs, cxx_programs, objects_of_all_kinds, records_of_all_kinds,
               lies_are_not_certain, debug_files_elsewhere, packed_units_are_told, packed_wrongly,
-              fields_have_names, thread_locals_have_names, hints_are_taken, tables_are_kept)
+              nodes_begin_with_a_link, fields_have_names, thread_locals_have_names, hints_are_taken,
+              tables_are_kept)

@@ -206,8 +206,15 @@ static hx_error *widen_vote(struct spread *spread, hx_obj object, uint32_t from,
             return NULL;
         }
     }
-    if (several)
+    if (several) {
         vote->confidence = HX_CONFIDENCE_GUESS;
+        HX_TRY(hx_word_map_of(&spread->typing->maps, vote->type, &map));
+        if (vote->fit == HX_FIT_NOT || (vote->fit == HX_FIT_SEVERAL &&
+                                        (self || !edges_agree(spread, object, map, vote->fit)))) {
+            vote->fit = HX_FIT_ONE;
+            return hx_word_maps_headed(&spread->typing->maps, vote->type, &vote->type);
+        }
+    }
     if (vote->fit == HX_FIT_SEVERAL && self) {
         if (hx_typing_is_loose(spread->table, vote->type, size, requested))
             vote->fit = HX_FIT_ONE;
@@ -247,6 +254,14 @@ static hx_error *judge_vote(struct spread *spread, hx_obj object, uint32_t word,
     return NULL;
 }
 
+/* Is what is of one type of another one, too, as it begins with it? */
+static bool is_a(const struct spread *spread, uint32_t has, uint32_t type)
+{
+    const uint32_t head =
+        has & HX_TYPE_BY_VTABLE ? 0 : hx_word_maps_head(&spread->typing->maps, has);
+    return has == type || hx_typing_begins_with(spread->table, head ? head : has, type);
+}
+
 /* A word of a `from`, or of a root, says something of what it points to. */
 static hx_error *vote_for(struct spread *spread, hx_obj object, uint32_t word, uint32_t from)
 {
@@ -256,8 +271,7 @@ static hx_error *vote_for(struct spread *spread, hx_obj object, uint32_t word, u
     if (vote.type < spread->table->n_types)
         vote.type = hx_typing_element(spread->table, vote.type);
     const bool typed = HX_TYPED_SOURCE(graph->typed[object]) != HX_TYPED_NOT;
-    if (typed && (graph->type[object] == vote.type ||
-                  hx_typing_begins_with(spread->table, graph->type[object], vote.type))) {
+    if (typed && is_a(spread, graph->type[object], vote.type)) {
         add_support(spread, object);
         if (graph->type[object] != vote.type ||
             HX_TYPED_CONFIDENCE(graph->typed[object]) != HX_CONFIDENCE_GUESS)
@@ -445,8 +459,7 @@ static void support_type(struct spread *spread, enum hx_edge_kind kind, hx_obj t
     type = type < n ? hx_typing_element(spread->table, type) : type;
     const bool counted = has >= n && !(has & HX_TYPE_BY_VTABLE) &&
                          spread->typing->maps.names.v[has - n].element == type;
-    if (kind == HX_EDGE_KNOWN ? counted
-                              : has == type || hx_typing_begins_with(spread->table, has, type))
+    if (kind == HX_EDGE_KNOWN ? counted : is_a(spread, has, type))
         add_support(spread, target);
 }
 

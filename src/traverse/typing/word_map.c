@@ -26,6 +26,7 @@ void hx_word_maps_deinit(struct hx_word_maps *maps)
     hx_vec_free(&maps->names);
     free(maps->of);
     hx_pairs_free(&maps->counted);
+    hx_pairs_free(&maps->headed);
     hx_index_free(&maps->by_name);
 }
 
@@ -118,6 +119,28 @@ hx_error *hx_word_maps_counted(struct hx_word_maps *maps, uint32_t element, uint
     }
     *ret = *known;
     return NULL;
+}
+
+hx_error *hx_word_maps_headed(struct hx_word_maps *maps, uint32_t head, uint32_t *ret)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text name = {0};
+    uint32_t *known;
+    HX_TRY(hx_pairs_at(&maps->headed, head, &known));
+    if (*known == HX_NO_PAIR) {
+        *known = 0;
+        hx_text_putf(&name, "%s...", hx_type_table_name(maps->table, head));
+        HX_NEED(!name.failed);
+        HX_TRY(add_name(maps, strdup(name.s), 0, known));
+        maps->names.v[maps->names.n - 1].head = head;
+    }
+    *ret = *known;
+    return NULL;
+}
+
+uint32_t hx_word_maps_head(const struct hx_word_maps *maps, uint32_t type)
+{
+    const uint32_t n = maps->table->n_types;
+    return type >= n && type - n < maps->names.n ? maps->names.v[type - n].head : 0;
 }
 
 /* Takes a "[]" away that stands at a place. */
@@ -486,6 +509,7 @@ hx_error *hx_word_map_of(struct hx_word_maps *maps, uint32_t type, const struct 
 {
     static const struct hx_word_map nothing; /* of a name */
     const uint32_t n = maps->table->n_types;
+    type = hx_word_maps_head(maps, type) ? hx_word_maps_head(maps, type) : type;
     const uint32_t element = type < n ? 0 : maps->names.v[type - n].element;
     *ret = &nothing;
     if (type >= n && !element)

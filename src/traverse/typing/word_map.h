@@ -36,11 +36,12 @@ struct hx_word_map {
     bool self;                /* a word points to the type itself */
 };
 
-/* A type that the table does not have: of a hint, or what new[] makes of an element that has to be
- * destroyed: their number, and they. */
+/* A type that the table does not have: of a hint; what new[] makes of an element that has to be
+ * destroyed: their number, and they; or something that begins with a type, nobody knows which. */
 struct hx_word_name {
     char *name;
-    uint32_t element; /* 0: nothing is known */
+    uint32_t element; /* 0: it is none of new[] */
+    uint32_t head;    /* what it begins with; 0: that is not known */
     uint32_t map;     /* as in `of` */
 };
 
@@ -51,6 +52,7 @@ struct hx_word_maps {
     HX_VEC(struct hx_word_map) maps;
     HX_VEC(struct hx_word_name) names; /* number n_types + index */
     struct hx_pairs counted;           /* elements to numbers of arrays behind their number */
+    struct hx_pairs headed;            /* heads to numbers */
     struct hx_index by_name;           /* records, what is only declared, and names of hints */
     uint64_t seed, words;
     bool indexed;
@@ -74,5 +76,11 @@ hx_error *hx_word_maps_counted(struct hx_word_maps *maps, uint32_t element, uint
 /* A record or union, else one that is only declared, or a name that was brought; by its name,
  * blanks that do not count left out. *ret: 0 when there is none. */
 hx_error *hx_word_maps_find(struct hx_word_maps *maps, const char *name, uint32_t *ret);
+
+/* The name of what begins with a `head`: "T...". */
+hx_error *hx_word_maps_headed(struct hx_word_maps *maps, uint32_t head, uint32_t *ret);
+
+/* What the type of this number begins with, when it is such a name; else 0. */
+uint32_t hx_word_maps_head(const struct hx_word_maps *maps, uint32_t type);
 
 #endif
