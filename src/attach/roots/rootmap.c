@@ -586,6 +586,7 @@ static hx_error *hint_root(struct hx_snapshot *snapshot, struct hx_root *root, h
         hx_demangle_symbol(&near, symbol->name);
         hx_text_putf(&near, "+0x%" PRIx64, root->address - symbol->address);
         HX_NEED(!near.failed);
+        free(root->near); /* of a root that was stored */
         root->near = near.s;
     }
     return add_bare(snapshot, root->module, hx_module_path(modules, module), build_id);

@@ -6,6 +6,7 @@
  */
 #include "traverse/typing/typing_private.h"
 
+#include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
 #include "base/pairs.h"
@@ -16,6 +17,7 @@
 #include <string.h>
 
 #define STACK       ((size_t)1 << 16) /* objects; those that find no room are found again */
+#define SAYINGS     32                /* that wait for what they are held against */
 #define AHEAD       8
 #define EDGES       64 /* of an object that are held against a type */
 #define CHANGES     3  /* of an object's type */
@@ -25,6 +27,13 @@
 
 /* graph.typed while objects are typed: */
 #define PENDING 128 /* on the stack, or one that found no room there */
+
+/* What a word of an object of type `from` says of `object`, before that is weighed. */
+struct saying {
+    hx_obj object;
+    uint32_t word, from;
+    enum hx_edge_kind kind;
+};
 
 struct spread {
     struct hx_typing *typing;
@@ -37,8 +46,10 @@ struct spread {
     hx_obj *stack;
     size_t n_stack;
     bool overflow;
-    uint64_t done; /* objects that have spoken, some more than once */
-    bool changed;  /* the type of an object that had one */
+    uint64_t done;                 /* objects that have spoken, some more than once */
+    bool changed;                  /* the type of an object that had one */
+    struct saying saying[SAYINGS]; /* first_saying up to end_saying, each by its number */
+    uint64_t first_saying, end_saying;
 };
 
 /* --- does it fit? ---------------------------------------------------------------- */
@@ -328,6 +339,32 @@ static hx_error *vote_by_edge(struct spread *spread, enum hx_edge_kind kind, hx_
 
 /* --- along the edges ------------------------------------------------------------- */
 
+static hx_error *weigh_first_saying(struct spread *spread)
+{
+    const struct saying said = spread->saying[spread->first_saying++ % SAYINGS];
+    return vote_by_edge(spread, said.kind, said.object, said.word, said.from);
+}
+
+/* What it is held against lies anywhere in memory; that is read ahead in two steps. */
+static hx_error *add_saying(struct spread *spread, enum hx_edge_kind kind, hx_obj object,
+                            uint32_t word, uint32_t from)
+{
+    const struct hx_graph *graph = spread->graph;
+    if (!HX_WORD_TARGET(word))
+        return NULL;
+    __builtin_prefetch(&graph->typed[object]);
+    __builtin_prefetch(&graph->type[object]);
+    __builtin_prefetch(&graph->size[object]);
+    __builtin_prefetch(&graph->fwd[object]);
+    __builtin_prefetch(&spread->votes[object]);
+    spread->saying[spread->end_saying++ % SAYINGS] = (struct saying){object, word, from, kind};
+    if (spread->end_saying - spread->first_saying >= SAYINGS / 2) {
+        const struct saying *middle = &spread->saying[(spread->end_saying - SAYINGS / 2) % SAYINGS];
+        __builtin_prefetch(&graph->edge[graph->fwd[middle->object]]);
+    }
+    return spread->end_saying - spread->first_saying == SAYINGS ? weigh_first_saying(spread) : NULL;
+}
+
 /* A part of the stack that is far from its end is not read ahead: it is about to be buried. */
 HX_PREFETCHES void look_ahead(const struct spread *spread)
 {
@@ -350,20 +387,13 @@ static hx_error *spread_object(struct spread *spread, hx_obj object)
     HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
     if (map->scalars)
         return NULL;
-    for (hx_eidx e = graph->fwd[object]; e < end; e++) {
-        const hx_obj target = hx_edge_target(graph->edge[e]);
-        __builtin_prefetch(&graph->typed[target]);
-        __builtin_prefetch(&graph->type[target]);
-        __builtin_prefetch(&graph->size[target]);
-        __builtin_prefetch(&graph->fwd[target]);
-    }
     const struct hx_word_map words = *map; /* maps can move */
     for (hx_eidx e = graph->fwd[object]; e < end; e++) {
         const hx_edge edge = graph->edge[e];
         if (hx_typing_is_silent(graph, e))
             continue;
         const uint32_t word = hx_map_word(&words, hx_edge_offset(edge), typed & HX_TYPED_REPEATS);
-        HX_TRY(vote_by_edge(spread, hx_edge_kind_of(edge), hx_edge_target(edge), word, type));
+        HX_TRY(add_saying(spread, hx_edge_kind_of(edge), hx_edge_target(edge), word, type));
     }
     return NULL;
 }
@@ -371,6 +401,8 @@ static hx_error *spread_object(struct spread *spread, hx_obj object)
 static hx_error *spread_all(struct spread *spread, const struct hx_progress *progress)
 {
     for (;; spread->done++) {
+        while (!spread->n_stack && spread->first_saying < spread->end_saying)
+            HX_TRY(weigh_first_saying(spread));
         if (!spread->n_stack && spread->overflow) {
             spread->overflow = false;
             for (hx_obj i = 0; i < spread->graph->n; i++)
@@ -504,11 +536,32 @@ static hx_error *support_of_objects(struct spread *spread)
     return NULL;
 }
 
+/* All speak once more of some objects: those with a bit in `of`. */
+static hx_error *speak_again(struct spread *spread, const uint64_t *of,
+                             const struct hx_progress *progress)
+{
+    const struct hx_graph *graph = spread->graph;
+    for (hx_obj i = 0; i < graph->n; i++) {
+        if (!graph->typed[i])
+            continue;
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++)
+            if (hx_bit(of, hx_edge_target(graph->edge[e]))) {
+                HX_TRY(spread_object(spread, i));
+                break;
+            }
+        if (spread->n_stack >= STACK / 2)
+            HX_TRY(spread_all(spread, progress));
+    }
+    return spread_all(spread, progress);
+}
+
 /* An object whose type has changed has said something of others before. What nobody says any more
  * is taken back, and others may speak then. */
 static hx_error *take_back(struct spread *spread, const struct hx_progress *progress)
 {
     struct hx_graph *graph = spread->graph;
+    HX_FREE uint64_t *of = calloc(graph->n / 64 + 1, sizeof *of);
+    HX_NEED(of);
     for (unsigned round = 0; round < CHANGES; round++) {
         uint64_t taken = 0;
         memset(spread->votes, 0, graph->n);
@@ -519,14 +572,13 @@ static hx_error *take_back(struct spread *spread, const struct hx_progress *prog
                 !(graph->type[i] & HX_TYPE_BY_VTABLE)) {
                 graph->typed[i] = 0;
                 graph->type[i] = HX_NO_TYPE;
+                hx_bit_add(of, i);
                 taken++;
             }
         if (!taken || round + 1 == CHANGES)
             break;
-        for (hx_obj i = 0; i < graph->n; i++)
-            if (graph->typed[i])
-                push_object(spread, i);
-        HX_TRY(spread_all(spread, progress));
+        HX_TRY(speak_again(spread, of, progress));
+        memset(of, 0, (graph->n / 64 + 1) * sizeof *of);
     }
     return NULL;
 }
