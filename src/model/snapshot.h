@@ -87,6 +87,7 @@ struct hx_loaded_file {
     uint64_t bias;  /* address less p_vaddr */
     uint32_t code;  /* number in the set of files that is open (sym/code); UINT32_MAX: in none */
 };
+#define HX_LOADED_FILES_MAX ((size_t)1 << 16)
 
 /* What a register had when a frame was left: HX_KEPT_NOT: nobody knows, HX_KEPT_HELD: the thread
  * has it still; else it was saved at that address. */

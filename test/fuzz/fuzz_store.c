@@ -243,6 +243,7 @@ static void analyse_again(struct look *look)
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     if (!ended(look, "load", hx_store_load(look->store, look->snapshot, NULL, &snapshot)))
         return;
+    ended(look, "load stop", hx_store_load_stop(look->store, look->snapshot, snapshot));
     unsigned parts = 1 + (unsigned)hx_fuzz_below(&look->state, HX_ANALYSE_ALL);
     ended(look, "revise",
           hx_store_revise(look->store, look->snapshot, snapshot, &analysis, parts, NULL));

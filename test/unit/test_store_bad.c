@@ -696,6 +696,58 @@ static void columns(void **state)
     free(blob);
 }
 
+/* Where files and frames were, for names that come later: refused where it makes no sense. */
+static void stop_lies(void **state)
+{
+    (void)state;
+    static const char *const lies[] = {
+        "UPDATE hx_loaded SET number = 7 WHERE number = 1",
+        "UPDATE hx_loaded SET path = NULL",
+        "UPDATE hx_stopped_frame SET file = 2",
+        "UPDATE hx_stopped_frame SET file = -1",
+        "UPDATE hx_stopped_frame SET cfa = sp",
+        "UPDATE hx_tls_block SET file = 2",
+        "UPDATE hx_tls_block SET start = -8, bytes = 64",
+    };
+    struct unit_random random = unit_random_begin("stop_lies");
+    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
+    make_store(&random, path, 100, 1);
+    sqlite_do(path,
+              "INSERT INTO hx_loaded VALUES(1, 0, '/a', 'ab01', 4096), (1, 1, '/b', NULL, -4096);"
+              "INSERT INTO hx_stopped_frame VALUES(1, 9, 0, 1, 5, 100, 200, NULL, 0, 1, 184, 0,"
+              " 0, 0); INSERT INTO hx_tls_block VALUES(1, 1000, 64, 0, 9)");
+    size_t size;
+    char *bytes = read_file(path, &size);
+    for (size_t i = 0; i <= sizeof lies / sizeof *lies; i++) {
+        hx_store *store;
+        struct hx_snapshot *s;
+        write_file(path, bytes, size);
+        if (i)
+            sqlite_do(path, lies[i - 1]);
+        assert_done(hx_store_open(path, &store));
+        assert_done(hx_store_load(store, 1, NULL, &s));
+        if (i) {
+            assert_refused(hx_store_load_stop(store, 1, s), HX_E_CORRUPT, "damaged");
+        } else {
+            assert_done(hx_store_load_stop(store, 1, s));
+            assert_int_equal(s->loaded.n, 2);
+            assert_string_equal(s->loaded.v[0].build_id, "ab01");
+            assert_true(s->loaded.v[1].bias == (uint64_t)-4096 && !s->loaded.v[1].build_id);
+            assert_int_equal(s->frames.n, 1);
+            assert_false(s->frames.v[0].fp_known);
+            assert_int_equal(s->frames.v[0].kept[1], HX_KEPT_HELD);
+            assert_int_equal(s->frames.v[0].kept[2], 184);
+            assert_int_equal(s->tls_blocks.n, 1);
+            assert_int_equal(s->tls_blocks.v[0].end, 1064);
+        }
+        hx_snapshot_destroy(s);
+        hx_error_free(hx_store_close(store));
+    }
+    free(bytes);
+    free(path);
+    model_remove(directory);
+}
+
 /* Sources of edges that the objects' counts deny, and columns by class that classes are made of:
  * refused, where they do not lead round in a circle. */
 static void placed(void **state)
@@ -1158,6 +1210,7 @@ int main(void)
         cmocka_unit_test(each_column_lies),
         cmocka_unit_test(columns),
         cmocka_unit_test(classes),
+        cmocka_unit_test(stop_lies),
         cmocka_unit_test(placed),
         cmocka_unit_test(classes),
         cmocka_unit_test(foreign),

@@ -146,7 +146,7 @@ static hx_error *collect_loaded(struct tracing *tracing, struct hx_snapshot *sna
             continue;
         while (tracing->loaded.n <= file.code)
             HX_NEED(hx_vec_push(&tracing->loaded, HX_NO_FILE));
-        if (tracing->loaded.v[file.code] != HX_NO_FILE)
+        if (tracing->loaded.v[file.code] != HX_NO_FILE || snapshot->loaded.n >= HX_LOADED_FILES_MAX)
             continue;
         const char *build_id = hx_code_build_id(tracing->code, file.code);
         tracing->loaded.v[file.code] = (uint32_t)snapshot->loaded.n;

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DATA_RANGES = 64, WORD = 8 };
+enum { DATA_RANGES = 64, WORD = 8, SPANS_MAX = 1 << 22 };
 
 /* Memory that has a name: a variable, or a part of a frame. */
 struct named_span {
@@ -27,6 +27,7 @@ struct renaming {
     hx_code *code;
     hx_frame_parts frames;
     named_spans spans; /* by address, apart */
+    size_t left_out;   /* variables */
     HX_VEC(struct hx_root) roots;
     const struct named_span *last; /* of the newest of these; NULL: of none */
     uint64_t *seen;
@@ -52,6 +53,10 @@ static hx_error *add_symbols(struct renaming *renaming, uint32_t file, uint64_t 
     const struct hx_symbol *symbol;
     size_t n;
     HX_TRY(hx_module_symbols(renaming->modules, file, start, end, &symbol, &n));
+    if (n > SPANS_MAX - renaming->spans.n) {
+        renaming->left_out += n;
+        return NULL;
+    }
     for (size_t i = 0; i < n; i++) {
         const struct named_span span = {.start = symbol[i].address + shift,
                                         .end = symbol[i].address + shift + symbol[i].size,
@@ -350,6 +355,9 @@ hx_error *hx_roots_rename(struct hx_snapshot *snapshot, hx_modules *modules, hx_
     renaming.number = calloc(snapshot->roots.n + 1, sizeof *renaming.number);
     HX_NEED(renaming.seen && renaming.number);
     HX_TRY(add_variables(&renaming));
+    if (renaming.left_out)
+        hx_snapshot_note(snapshot, false, "%zu variables are too many to be given their names",
+                         renaming.left_out);
     HX_TRY(add_frames(&renaming, progress));
     part_spans(&renaming.spans);
     HX_TRY(rename_roots(&renaming));

@@ -41,7 +41,8 @@ static hx_error *load_loaded(struct stop_reader *r)
     while ((code = sqlite3_step(st)) == SQLITE_ROW) {
         struct hx_row_loaded row = hx_row(st, loaded);
         struct hx_loaded_file file = {.bias = (uint64_t)row.bias.value, .code = UINT32_MAX};
-        if (row.number.value != (int64_t)r->snapshot->loaded.n || !row.path.s)
+        if (row.number.value != (int64_t)r->snapshot->loaded.n || !row.path.s ||
+            r->snapshot->loaded.n >= HX_LOADED_FILES_MAX)
             return damaged_stop(r, "a file");
         HX_NEED(hx_vec_push(&r->snapshot->loaded, file));
         struct hx_loaded_file *kept = &r->snapshot->loaded.v[r->snapshot->loaded.n - 1];
