@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SMALL 40 /* bytes of a block */
+
 /* The type that an object is as a whole, in the table; 0: none, or nothing of the table. */
 static uint32_t type_as_whole(const hx_typing *typing, const struct hx_graph *graph, hx_obj object)
 {
@@ -34,11 +36,13 @@ static bool is_outdone(enum hx_rule rule, bool single)
 }
 
 /* Is an object one of a type and nothing more, so that what lies behind its end is left over? Where
- * something larger begins with the type, the object's is a guess. */
+ * something larger begins with the type, the object's is a guess; the smallest blocks have room for
+ * anything. */
 static bool ends_with_type(const hx_typing *typing, const struct hx_graph *graph, hx_obj object,
                            uint32_t type, const struct hx_word_map *map)
 {
     return map->n && !map->tail && !(graph->typed[object] & HX_TYPED_REPEATS) &&
+           graph->size[object] > SMALL && map->n * (uint64_t)8 > graph->size[object] / 2 &&
            hx_typing_is_whole(typing, graph, object, type);
 }
 
