@@ -281,10 +281,11 @@ static bool is_empty_rest(const struct renaming *renaming, const struct hx_root 
     if (root->kind != HX_ROOT_STACK)
         return false;
     size_t i = HX_LOWER_BOUND(snapshot->frames.n, k, frame[k].tid < root->tid);
-    for (; i < snapshot->frames.n && frame[i].tid == root->tid; i++)
-        if (hx_frame_parts_find(&renaming->frames, frame[i].sp) &&
-            hx_frame_parts_find(&renaming->frames, frame[i].sp)->sp == frame[i].sp)
+    for (; i < snapshot->frames.n && frame[i].tid == root->tid; i++) {
+        const struct hx_frame_part *part = hx_frame_parts_find(&renaming->frames, frame[i].sp);
+        if (part && part->sp == frame[i].sp)
             return true;
+    }
     return false;
 }
 
