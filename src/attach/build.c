@@ -29,17 +29,18 @@ bool hx_stopped_memory_read(void *context, uint64_t addr, void *dst, size_t len)
 
 /* --- allocators ------------------------------------------------------------------------ */
 
-hx_error *hx_target_locks(const struct hx_mapping *mapping, size_t n, pid_t pid,
-                          const struct hx_peek *peek, hx_lock_words *ret)
+hx_error *hx_target_guard(const struct hx_alloc_target *target, struct hx_guard *ret)
 {
     hx_error *err = NULL;
     for (size_t i = 0; !err && hx_allocators[i]; i++) {
         void *state = NULL;
-        err = hx_allocators[i]->find(mapping, n, pid, peek, &state);
+        struct hx_allocator_share share = {0};
+        err = hx_allocators[i]->find(target, &share, &state);
         if (!err && state)
-            err = hx_allocators[i]->locks(state, peek, ret);
+            err = hx_allocators[i]->guard(state, target, ret);
         if (state)
             hx_allocators[i]->end(state);
+        hx_allocator_share_deinit(&share);
     }
     return err;
 }
@@ -59,34 +60,19 @@ static void lose_heap(struct hx_snapshot *snapshot)
     hx_snapshot_lose(snapshot, "heap of an unknown allocator", 1, 0, 0);
 }
 
-/* Walks the first allocator that is there. */
 static hx_error *walk_allocators(hx_attach *attach, struct hx_snapshot *snapshot,
                                  hx_ranges *excluded, const struct hx_progress *progress,
                                  enum hx_walk_verdict *ret)
 {
     struct hx_stopped_memory memory = {.attach = attach, .snapshot = snapshot};
     struct hx_peek peek = {.read = hx_stopped_memory_read, .context = &memory};
-    bool found = false;
-    *ret = HX_WALK_OK;
-    for (size_t i = 0; hx_allocators[i] && !found; i++) {
-        void *state = NULL;
-        HX_TRY(hx_allocators[i]->find(snapshot->mapping, snapshot->n_mappings, attach->via, &peek,
-                                      &state));
-        if (!state)
-            continue;
-        found = true;
-        hx_error *err = hx_allocators[i]->walk(state, snapshot, excluded, progress, ret);
-        hx_allocators[i]->end(state);
-        HX_TRY(err);
-    }
-    if (!found && attach->ops->lacks_memory(attach))
-        HX_TRY(hx_glibc_walk_cut(snapshot, excluded, progress, ret, &found));
-    if (!found) {
-        snapshot->allocator = strdup("none found");
-        hx_snapshot_note(snapshot, true,
-                         "no allocator that heapx knows was found: the heap has no objects");
+    struct hx_alloc_target target = {snapshot->mapping, snapshot->n_mappings, attach->via, &peek,
+                                     attach->modules};
+    bool found;
+    HX_TRY(hx_heaps_walk(&target, attach->ops->lacks_memory(attach), snapshot, excluded, progress,
+                         ret, &found));
+    if (!found)
         lose_heap(snapshot);
-    }
     return NULL;
 }
 
@@ -136,6 +122,17 @@ static bool is_wrapper(const struct hx_snapshot *snapshot, hx_modules *modules, 
     return false;
 }
 
+/* Is its heap, or what is known of that, told of? */
+static bool is_walked(const struct hx_snapshot *snapshot, const char *module)
+{
+    for (size_t i = 0; i < snapshot->allocators.n; i++) {
+        const struct hx_allocator_share *share = &snapshot->allocators.v[i];
+        if (share->claimed_bytes && share->module && strcmp(share->module, module) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Another malloc than the C library's: what it hands out nobody walks, unless it is a wrapper
  * or was recorded. Where the C library's heap is empty it is the allocator. */
 static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
@@ -146,7 +143,7 @@ static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
         const char *name = hx_module_name(modules, i);
         uint64_t addr, size;
         if (strncmp(name, "ld-", 3) == 0 || strcmp(name, HX_RECORD_LIBRARY) == 0 ||
-            (i == library && !snapshot->no_heap) ||
+            (i == library && !snapshot->no_heap) || is_walked(snapshot, name) ||
             !hx_module_symbol(modules, i, "malloc", &addr, &size))
             continue;
         if (snapshot->graph.n == 0) {

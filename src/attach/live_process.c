@@ -53,34 +53,6 @@ struct capture {
 
 /* --- before the stop ------------------------------------------------------------------ */
 
-/* The code of the allocator, as far as exported names tell: its entry points lie in one
- * object file together with the functions that they share. */
-static void find_code(hx_modules *modules, uint64_t code[2])
-{
-    static const char *const names[] = {"malloc",         "free",           "calloc",
-                                        "realloc",        "memalign",       "malloc_trim",
-                                        "__libc_malloc",  "__libc_free",    "__libc_calloc",
-                                        "__libc_realloc", "__libc_memalign"};
-    for (size_t i = 0; i < hx_modules_count(modules); i++) {
-        uint64_t addr, size, low = UINT64_MAX, high = 0;
-        if (!hx_module_symbol(modules, i, "__libc_malloc", &addr, &size) &&
-            !hx_module_symbol(modules, i, "malloc_trim", &addr, &size))
-            continue;
-        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-            if (!hx_module_symbol(modules, i, names[k], &addr, &size))
-                continue;
-            low = addr < low ? addr : low;
-            high = addr + size > high ? addr + size : high;
-        }
-        if (low >= high || high - low > 1 << 20)
-            continue;
-        /* the functions that they share come first in that file */
-        code[0] = low - (low < 0x5000 ? low : 0x5000);
-        code[1] = high;
-        return;
-    }
-}
-
 /* Where the locks are and which code takes them, and what memory the capture will take, as of now:
  * read from the running target. */
 static hx_error *prepare_request(struct capture *capture, struct hx_memory_need *ret_need)
@@ -93,22 +65,23 @@ static hx_error *prepare_request(struct capture *capture, struct hx_memory_need 
     HX_TRY(hx_agent_smaps(process->agent, &smaps, &len));
     HX_TRY(hx_proc_mappings(smaps, len, &mapping, &n));
     *ret_need = hx_copy_need(mapping, n);
-    hx_lock_words locks = {0};
+    struct hx_guard guard = {0};
     hx_modules *modules = NULL;
     hx_error *err = hx_modules_create(process->attach.via, mapping, n, &modules);
     struct hx_live_memory live = {
         .pid = process->attach.via, .agent = process->agent, .modules = modules};
     struct hx_peek peek = {.read = hx_live_memory_read, .context = &live};
+    struct hx_alloc_target target = {mapping, n, process->attach.via, &peek, modules};
     if (!err) {
         hx_reading_listen(hx_modules_reading(modules), capture->progress);
-        find_code(modules, request->code);
+        err = hx_target_guard(&target, &guard);
     }
-    if (!err)
-        err = hx_target_locks(mapping, n, process->attach.via, &peek, &locks);
-    request->n_locks = 0;
-    for (size_t i = 0; !err && i < locks.n && i < HX_AGENT_LOCKS_MAX; i++)
-        request->lock[request->n_locks++] = locks.v[i];
-    hx_vec_free(&locks);
+    request->n_locks = request->n_codes = 0;
+    for (size_t i = 0; !err && i < guard.locks.n && i < HX_AGENT_LOCKS_MAX; i++)
+        request->lock[request->n_locks++] = guard.locks.v[i];
+    for (size_t i = 0; !err && i < guard.code.n && i < HX_AGENT_CODES_MAX; i++)
+        request->code[request->n_codes++] = guard.code.v[i];
+    hx_guard_deinit(&guard);
     hx_modules_destroy(modules);
     hx_mappings_free(mapping, n);
     return err;

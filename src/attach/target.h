@@ -49,10 +49,8 @@ hx_error *hx_target_opened(hx_attach *attach, char *name, hx_error *err, hx_atta
 /* Refuses what does not fit, and watches from here on what is taken. */
 hx_error *hx_target_watch(hx_attach *attach, const struct hx_memory_need *need);
 
-/* Appends the words that say whether an allocator is in the middle of an update. pid: as in struct
- * hx_allocator. */
-hx_error *hx_target_locks(const struct hx_mapping *mapping, size_t n, pid_t pid,
-                          const struct hx_peek *peek, hx_lock_words *ret);
+/* Appends what guards the updates of all allocators. */
+hx_error *hx_target_guard(const struct hx_alloc_target *target, struct hx_guard *ret);
 void hx_target_note_locked(struct hx_snapshot *snapshot);
 
 /* From mappings, threads and image to heap, recording, stacks of threads and roots. Memory at the

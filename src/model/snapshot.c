@@ -39,6 +39,14 @@ void hx_snapshot_drop_image(struct hx_snapshot *snapshot)
     hx_image_deinit(&snapshot->image);
 }
 
+void hx_allocator_share_deinit(struct hx_allocator_share *share)
+{
+    free(share->name);
+    free(share->version);
+    free(share->module);
+    free(share->evidence);
+}
+
 void hx_snapshot_destroy(struct hx_snapshot *snapshot)
 {
     if (!snapshot)
@@ -55,6 +63,9 @@ void hx_snapshot_destroy(struct hx_snapshot *snapshot)
     free(snapshot->thread);
     hx_image_deinit(&snapshot->image);
     hx_vec_free(&snapshot->segments);
+    for (size_t i = 0; i < snapshot->allocators.n; i++)
+        hx_allocator_share_deinit(&snapshot->allocators.v[i]);
+    hx_vec_free(&snapshot->allocators);
     hx_vec_free(&snapshot->free_ranges);
     hx_graph_deinit(&snapshot->graph);
     for (size_t i = 0; i < snapshot->types.n; i++) {

@@ -192,6 +192,22 @@ struct hx_segment {
     uint32_t arena; /* number of the arena, HX_ARENA_MMAP for a block with a mapping of its own */
 };
 #define HX_ARENA_MMAP UINT32_MAX
+typedef HX_VEC(struct hx_segment) hx_segments;
+
+/* What one allocator has of the heap; what all have adds up to the figures of the snapshot. */
+struct hx_allocator_share {
+    char *name;       /* "jemalloc"; owned */
+    char *version;    /* "5.3.0"; NULL: not known; owned */
+    char *module;     /* the file that its code is in; NULL: not known; not stored; owned */
+    char *evidence;   /* how heapx knows; owned */
+    bool proven;      /* false: it was recognised, and not walked: of the figures none is known */
+    bool cache_known; /* cached_bytes is */
+    uint64_t claimed_bytes; /* of memory that it has from the system */
+    uint64_t walked_bytes;  /* of those, what it says of them is known */
+    uint64_t bytes, objects, free_bytes, overhead_bytes;
+    uint64_t cached_bytes; /* of free_bytes, those that caches of threads have */
+};
+void hx_allocator_share_deinit(struct hx_allocator_share *share);
 
 enum hx_account_part {
     HX_PART_LIVE,
@@ -236,7 +252,8 @@ struct hx_snapshot {
 
     /* the heap */
     bool no_heap; /* no allocator was walked: its figures and parts of the account are unknown */
-    HX_VEC(struct hx_segment) segments;
+    hx_segments segments;
+    HX_VEC(struct hx_allocator_share) allocators; /* in the order of the table of allocators */
     hx_ranges free_ranges; /* sorted; free, top and cached chunks with their headers */
     uint64_t heap_bytes, free_bytes, overhead_bytes;
     bool free_unknown; /* free_bytes and overhead_bytes were not measured */

@@ -325,35 +325,51 @@ static void compare_figures(const struct hx_snapshot *snapshot, const struct tru
 
 /* --- one look ------------------------------------------------------------------------------- */
 
+static void find_guards(const struct hx_alloc_target *target, struct hx_guard *ret)
+{
+    bool found = false;
+    for (size_t i = 0; hx_allocators[i]; i++) {
+        struct hx_allocator_share share = {0};
+        void *state;
+        die_error("find", hx_allocators[i]->find(target, &share, &state));
+        found |= state != NULL;
+        if (state) {
+            die_error("guard", hx_allocators[i]->guard(state, target, ret));
+            hx_allocators[i]->end(state);
+        }
+        hx_allocator_share_deinit(&share);
+    }
+    if (found)
+        return;
+    fprintf(stderr, "alloc_check: no allocator found\n");
+    exit(1);
+}
+
 static enum hx_walk_verdict look(pid_t pid, struct truth *truth)
 {
-    const struct hx_allocator *allocator = &hx_allocator_glibc;
     struct hx_peek peek = {.read = read_target, .context = &pid};
     struct hx_snapshot *snapshot;
-    hx_lock_words locks = {0};
+    struct hx_guard guard = {0};
     hx_ranges excluded = {0};
+    hx_modules *modules;
     enum hx_walk_verdict verdict;
     struct timespec from, to;
-    void *state;
-    bool locked = false;
+    bool locked = false, found;
     die_error("snapshot", hx_snapshot_create(&snapshot));
     stop_all(pid, snapshot);
     read_maps(pid, snapshot);
-    die_error("find", allocator->find(snapshot->mapping, snapshot->n_mappings, pid, &peek, &state));
-    if (!state) {
-        fprintf(stderr, "alloc_check: no allocator found\n");
-        exit(1);
-    }
-    die_error("locks", allocator->locks(state, &peek, &locks));
-    for (size_t i = 0; i < locks.n; i++) {
+    die_error("modules", hx_modules_create(pid, snapshot->mapping, snapshot->n_mappings, &modules));
+    struct hx_alloc_target target = {snapshot->mapping, snapshot->n_mappings, pid, &peek, modules};
+    find_guards(&target, &guard);
+    for (size_t i = 0; i < guard.locks.n; i++) {
         uint32_t word = 0;
-        read_target(&pid, locks.v[i].addr, &word, sizeof word);
-        locked |= word & locks.v[i].mask;
+        read_target(&pid, guard.locks.v[i].addr, &word, sizeof word);
+        locked |= word & guard.locks.v[i].mask;
     }
     buffers copies = {0};
     read_memory(pid, snapshot, &copies);
     clock_gettime(CLOCK_MONOTONIC, &from);
-    die_error("walk", allocator->walk(state, snapshot, &excluded, NULL, &verdict));
+    die_error("walk", hx_heaps_walk(&target, false, snapshot, &excluded, NULL, &verdict, &found));
     clock_gettime(CLOCK_MONOTONIC, &to);
     release_all(snapshot);
     unlocked_torn += !locked && verdict == HX_WALK_TORN;
@@ -361,7 +377,7 @@ static enum hx_walk_verdict look(pid_t pid, struct truth *truth)
         fprintf(stderr, "%s: %s\n%u objects in %.3f s, %zu locks%s, verdict %d\n",
                 snapshot->allocator, hx_text_str(&snapshot->notes), snapshot->graph.n,
                 (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec),
-                locks.n, locked ? " (locked)" : "", (int)verdict);
+                guard.locks.n, locked ? " (locked)" : "", (int)verdict);
     check_partition(snapshot);
     if (option.name && strncmp(snapshot->allocator, option.name, strlen(option.name)) != 0) {
         fprintf(stderr, "alloc_check: allocator %s\n", snapshot->allocator);
@@ -377,12 +393,12 @@ static enum hx_walk_verdict look(pid_t pid, struct truth *truth)
     } else if (locked && verdict == HX_WALK_OK) {
         verdict = HX_WALK_TORN; /* what a caller would make of it */
     }
-    allocator->end(state);
     for (size_t i = 0; i < copies.n; i++)
         free(copies.v[i]);
     hx_vec_free(&copies);
     hx_snapshot_destroy(snapshot);
-    hx_vec_free(&locks);
+    hx_guard_deinit(&guard);
+    hx_modules_destroy(modules);
     hx_vec_free(&excluded);
     return verdict;
 }

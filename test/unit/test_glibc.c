@@ -261,24 +261,31 @@ static struct hx_snapshot *snapshot_of(const struct fake *fake)
 static struct hx_snapshot *walk_snapshot(struct hx_snapshot *snapshot, enum hx_walk_verdict *ret)
 {
     struct hx_peek peek = {peek_image, &snapshot->image};
-    const struct hx_allocator *allocator = &hx_allocator_glibc;
+    hx_modules *modules;
+    assert_null(hx_modules_create(0, NULL, 0, &modules));
+    struct hx_alloc_target target = {snapshot->mapping, snapshot->n_mappings, 0, &peek, modules};
+    struct hx_guard guard = {0};
+    struct hx_allocator_share share = {0};
     hx_ranges excluded = {0};
-    hx_lock_words locks = {0};
+    bool found;
     void *state;
-    assert_null(allocator->find(snapshot->mapping, snapshot->n_mappings, 0, &peek, &state));
-    if (!state) {
-        hx_snapshot_destroy(snapshot);
-        return NULL;
+    assert_null(hx_allocator_glibc.find(&target, &share, &state));
+    if (state) {
+        assert_null(hx_allocator_glibc.guard(state, &target, &guard));
+        assert_true(guard.locks.n >= 1);
+        hx_allocator_glibc.end(state);
     }
-    assert_null(allocator->locks(state, &peek, &locks));
-    assert_true(locks.n >= 1);
-    hx_error *err = allocator->walk(state, snapshot, &excluded, NULL, ret);
-    assert_null(err);
-    assert_true(excluded.n >= 1);
+    assert_null(hx_heaps_walk(&target, false, snapshot, &excluded, NULL, ret, &found));
+    assert_int_equal(found, state != NULL);
+    assert_true(!found || excluded.n >= 1);
     hx_vec_free(&excluded);
-    hx_vec_free(&locks);
-    allocator->end(state);
-    return snapshot;
+    hx_guard_deinit(&guard);
+    hx_allocator_share_deinit(&share);
+    hx_modules_destroy(modules);
+    if (found)
+        return snapshot;
+    hx_snapshot_destroy(snapshot);
+    return NULL;
 }
 
 /* The caller destroys the snapshot. */

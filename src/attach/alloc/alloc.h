@@ -6,13 +6,14 @@
  *
  * To add one: write NAME.c with a `const struct hx_allocator hx_allocator_NAME`, add
  * it to the list in alloc.c and to Makefile.am, a test in test/unit or test/live and
- * a paragraph to heapx(1).
+ * a paragraph to heapx(1). Where its heap consists of runs of equal blocks, slabs.h does the rest.
  */
 #ifndef HX_ATTACH_ALLOC_ALLOC_H
 #define HX_ATTACH_ALLOC_ALLOC_H
 
 #include "base/progress.h"
 #include "model/snapshot.h"
+#include "sym/module.h"
 
 /* Words of the target that tell whether the allocator is in the middle of an update
  * (arena locks). Found before the stop, read again at once after it. */
@@ -20,12 +21,40 @@ struct hx_lock_word {
     uint64_t addr;
     uint32_t mask; /* locked when (the 32-bit word & mask) != 0 */
 };
-typedef HX_VEC(struct hx_lock_word) hx_lock_words;
+
+/* What guards an allocator's updates, and the code that makes them, out of which threads are led.
+ */
+struct hx_guard {
+    HX_VEC(struct hx_lock_word) locks;
+    hx_ranges code;
+};
+void hx_guard_deinit(struct hx_guard *guard);
 
 /* Reads the live target or an image; false when a byte cannot be read. */
 struct hx_peek {
     bool (*read)(void *context, uint64_t addr, void *dst, size_t len);
     void *context;
+};
+static inline bool hx_peek_read(const struct hx_peek *peek, uint64_t addr, void *dst, size_t len)
+{
+    return peek->read(peek->context, addr, dst, len);
+}
+static inline bool hx_peek_u64(const struct hx_peek *peek, uint64_t addr, uint64_t *ret)
+{
+    return peek->read(peek->context, addr, ret, sizeof *ret);
+}
+static inline bool hx_peek_u32(const struct hx_peek *peek, uint64_t addr, uint32_t *ret)
+{
+    return peek->read(peek->context, addr, ret, sizeof *ret);
+}
+
+/* Where allocators are looked for: a live target, or its image. */
+struct hx_alloc_target {
+    const struct hx_mapping *mapping;
+    size_t n_mappings;
+    pid_t pid; /* 0: there is no process */
+    const struct hx_peek *peek;
+    hx_modules *modules;
 };
 
 enum hx_walk_verdict {
@@ -35,23 +64,27 @@ enum hx_walk_verdict {
     HX_WALK_BAD,  /* blocks are damaged: counted in losses */
 };
 
-/* Writes into snapshot: segments, graph.addr/size/n, free_ranges, heap_bytes, free_bytes,
- * overhead_bytes, allocator, notes, losses; and into `excluded` the ranges outside the
- * segments that are the allocator's own (glibc: main_arena, mp_) and so no roots.
+/* `find` fills share->name, module, and as far as they are known by then version and evidence.
+ *
+ * `walk` is given a snapshot without a heap; it writes into it segments, graph.addr/size/n,
+ * free_ranges, heap_bytes, free_bytes, overhead_bytes, notes, losses; into `share` version,
+ * evidence, proven, claimed_bytes, walked_bytes, cached_bytes; and into `excluded` the ranges
+ * outside the segments that are the allocator's own (glibc: main_arena, mp_) and so no roots.
+ * Where the proof fails (share->proven stays false) it leaves no heap, and `evidence` says why.
  *
  * Objects are in order of address, payload without header, in columns by hx_big_array() of at most
  * HX_OBJECTS_MAX; free ranges with their headers; overhead_bytes = segments - heap_bytes -
- * free_bytes; `allocator` is freed and set anew; for HX_WALK_BAD `walk` itself adds the note and
- * the loss. No function is NULL. Only the first allocator that is found is walked. */
+ * free_bytes; for HX_WALK_BAD `walk` itself adds the note and the loss. No function is NULL. */
 struct hx_allocator {
     const char *name;
     /* Is it there? *ret_state is the allocator's own, freed by `end`; NULL when it is not. */
-    hx_error *(*find)(const struct hx_mapping *mapping, size_t n_mappings, pid_t pid,
-                      const struct hx_peek *peek, void **ret_state);
-    /* The lock words as of now (arenas can have been added); appends. */
-    hx_error *(*locks)(void *state, const struct hx_peek *peek, hx_lock_words *ret);
-    hx_error *(*walk)(void *state, struct hx_snapshot *snapshot, hx_ranges *excluded,
-                      const struct hx_progress *progress, enum hx_walk_verdict *ret);
+    hx_error *(*find)(const struct hx_alloc_target *target, struct hx_allocator_share *share,
+                      void **ret_state);
+    /* What guards it as of now (arenas can have been added); appends. */
+    hx_error *(*guard)(void *state, const struct hx_alloc_target *target, struct hx_guard *ret);
+    hx_error *(*walk)(void *state, struct hx_snapshot *snapshot, struct hx_allocator_share *share,
+                      hx_ranges *excluded, const struct hx_progress *progress,
+                      enum hx_walk_verdict *ret);
     void (*end)(void *state);
 };
 
@@ -60,11 +93,21 @@ extern const struct hx_allocator hx_allocator_glibc;
 /* For an image that lacks memory, in which no allocator was found: glibc's heap, proven by its
  * structure alone. As `walk`; what cannot be known without the missing memory is in the notes.
  * *ret_found false: there is none, and the snapshot is unchanged. */
-hx_error *hx_glibc_walk_cut(struct hx_snapshot *snapshot, hx_ranges *excluded,
-                            const struct hx_progress *progress, enum hx_walk_verdict *ret_verdict,
-                            bool *ret_found);
+hx_error *hx_glibc_walk_cut(struct hx_snapshot *snapshot, struct hx_allocator_share *share,
+                            hx_ranges *excluded, const struct hx_progress *progress,
+                            enum hx_walk_verdict *ret_verdict, bool *ret_found);
 
-/* All allocators, NULL-terminated, in the order in which they are tried. */
+/* All allocators, NULL-terminated. All are asked; where two claim the same memory, the first whose
+ * self-check holds has it. */
 extern const struct hx_allocator *const hx_allocators[];
+
+/* Whatever allocators of the target have, of all of them (heaps.c): what `walk` writes, in one
+ * heap, their shares into snapshot->allocators, their names into snapshot->allocator. A heap whose
+ * segments lie in a block of another one's takes the place of that block. cut: the image lacks
+ * memory. The verdict is the worst one. *ret_found: one was walked. */
+hx_error *hx_heaps_walk(const struct hx_alloc_target *target, bool cut,
+                        struct hx_snapshot *snapshot, hx_ranges *excluded,
+                        const struct hx_progress *progress, enum hx_walk_verdict *ret,
+                        bool *ret_found);
 
 #endif

@@ -5,19 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "glibc 2.36", or as much as is known. */
-static void name_version(const struct hx_glibc_walk *walk, char *ret, size_t size)
+/* "2.36", or as much as is known; NULL: nothing is. */
+static char *name_version(const struct hx_glibc_walk *walk)
 {
     const struct hx_glibc_layout *layout = walk->layout;
-    int minor = walk->glibc->main[0].minor;
+    int minor = walk->glibc->main[0].minor, n = -1;
+    char *name = NULL;
     if (minor)
-        snprintf(ret, size, "glibc 2.%d", minor);
+        n = asprintf(&name, "2.%d", minor);
     else if (!walk->layout_certain)
-        snprintf(ret, size, "glibc");
+        return NULL;
     else if (layout->first == layout->last)
-        snprintf(ret, size, "glibc 2.%d", layout->first);
+        n = asprintf(&name, "2.%d", layout->first);
     else
-        snprintf(ret, size, "glibc 2.%d to 2.%d", layout->first, layout->last);
+        n = asprintf(&name, "2.%d to 2.%d", layout->first, layout->last);
+    return n < 0 ? NULL : name;
 }
 
 static bool is_proven_walk(const struct hx_glibc_walk *walk)
@@ -32,21 +34,22 @@ static bool is_proven_walk(const struct hx_glibc_walk *walk)
 }
 
 /* On what evidence. */
-static void note_evidence(struct hx_glibc_walk *walk, const char *name,
-                          enum hx_walk_verdict verdict)
+static hx_error *note_evidence(struct hx_glibc_walk *walk, enum hx_walk_verdict verdict)
 {
     const struct hx_glibc_main *main = &walk->glibc->main[0];
     static const char *const verdicts[] = {"bins agree", "bins and blocks disagree",
                                            "heap damaged"};
-    char others[32] = "";
+    char others[32] = "", *evidence;
     if (walk->glibc->n_mains > 1)
         snprintf(others, sizeof others, " and %zu more", walk->glibc->n_mains - 1);
-    hx_snapshot_note(walk->snapshot, false,
-                     "%s: %s, main_arena by shape at %s+0x%lx%s, %zu arenas, %lu chunks walked, %s",
-                     name, main->minor ? "version string" : "no version string, layout by shape",
+    HX_NEED(asprintf(&evidence,
+                     "%s, main_arena by shape at %s+0x%lx%s, %zu arenas, %lu chunks walked, %s",
+                     main->minor ? "version string" : "no version string, layout by shape",
                      main->module[0] ? main->module : "nameless memory",
                      (unsigned long)main->offset, others, walk->arenas.n,
-                     (unsigned long)walk->n_chunks, verdicts[verdict]);
+                     (unsigned long)walk->n_chunks, verdicts[verdict]) >= 0);
+    free(walk->share->evidence);
+    walk->share->evidence = evidence;
     if (!is_proven_walk(walk))
         hx_snapshot_note(walk->snapshot, false,
                          "this version of glibc is not one of those that heapx was proven on "
@@ -55,6 +58,7 @@ static void note_evidence(struct hx_glibc_walk *walk, const char *name,
         hx_snapshot_note(walk->snapshot, false,
                          "%lu ranges of the heap belong to others than malloc",
                          (unsigned long)walk->n_foreign);
+    return NULL;
 }
 
 static void note_trouble(struct hx_glibc_walk *walk, enum hx_walk_verdict verdict)
@@ -164,28 +168,22 @@ static enum hx_walk_verdict judge_heap_walk(struct hx_glibc_walk *walk)
 
 static hx_error *do_walk(struct hx_glibc_walk *walk, hx_ranges *excluded, enum hx_walk_verdict *ret)
 {
-    char name[64];
     HX_TRY(hx_glibc_arenas(walk));
     HX_TRY(hx_glibc_choose(walk));
     HX_TRY(hx_glibc_areas(walk));
     HX_TRY(hx_glibc_run(walk, excluded));
     *ret = judge_heap_walk(walk);
-    name_version(walk, name, sizeof name);
-    char *allocator = NULL;
-    if (is_used(walk)) {
-        enum hx_walk_verdict mmapped = check_mmapped(walk);
-        if (*ret == HX_WALK_OK)
-            *ret = mmapped;
-        check_tcaches(walk);
-        note_evidence(walk, name, *ret);
-        note_trouble(walk, *ret);
-        allocator = strdup(name);
-    } else if (asprintf(&allocator, "%s, unused", name) < 0) {
-        allocator = NULL;
-    }
-    HX_NEED(allocator);
-    free(walk->snapshot->allocator);
-    walk->snapshot->allocator = allocator;
+    free(walk->share->version);
+    walk->share->version = name_version(walk);
+    walk->share->proven = true;
+    if (!is_used(walk))
+        return NULL;
+    enum hx_walk_verdict mmapped = check_mmapped(walk);
+    if (*ret == HX_WALK_OK)
+        *ret = mmapped;
+    check_tcaches(walk);
+    HX_TRY(note_evidence(walk, *ret));
+    note_trouble(walk, *ret);
     return NULL;
 }
 
@@ -198,11 +196,15 @@ void hx_glibc_walk_deinit(struct hx_glibc_walk *walk)
     free(walk->window.steps);
 }
 
-static hx_error *glibc_walk(void *state, struct hx_snapshot *snapshot, hx_ranges *excluded,
+static hx_error *glibc_walk(void *state, struct hx_snapshot *snapshot,
+                            struct hx_allocator_share *share, hx_ranges *excluded,
                             const struct hx_progress *progress, enum hx_walk_verdict *ret)
 {
-    struct hx_glibc_walk walk = {
-        .glibc = state, .snapshot = snapshot, .image = &snapshot->image, .progress = progress};
+    struct hx_glibc_walk walk = {.glibc = state,
+                                 .snapshot = snapshot,
+                                 .share = share,
+                                 .image = &snapshot->image,
+                                 .progress = progress};
     hx_error *err = do_walk(&walk, excluded, ret);
     hx_glibc_walk_deinit(&walk);
     return err;
@@ -215,6 +217,6 @@ static void glibc_end(void *state)
 
 const struct hx_allocator hx_allocator_glibc = {.name = "glibc",
                                                 .find = hx_glibc_find,
-                                                .locks = hx_glibc_locks,
+                                                .guard = hx_glibc_guard,
                                                 .walk = glibc_walk,
                                                 .end = glibc_end};

@@ -112,9 +112,9 @@ struct hx_glibc {
     size_t n_mains;
 };
 
-hx_error *hx_glibc_find(const struct hx_mapping *mapping, size_t n_mappings, pid_t pid,
-                        const struct hx_peek *peek, void **ret_state);
-hx_error *hx_glibc_locks(void *state, const struct hx_peek *peek, hx_lock_words *ret);
+hx_error *hx_glibc_find(const struct hx_alloc_target *target, struct hx_allocator_share *share,
+                        void **ret_state);
+hx_error *hx_glibc_guard(void *state, const struct hx_alloc_target *target, struct hx_guard *ret);
 
 /* Does `bytes`, read at addr, look like a main_arena or an arena of this shape? Unused: as
  * it lies in the file, before the first malloc. */
@@ -182,6 +182,7 @@ struct hx_chunk_window {
 struct hx_glibc_walk {
     const struct hx_glibc *glibc;
     struct hx_snapshot *snapshot;
+    struct hx_allocator_share *share;
     const struct hx_image *image;
     const struct hx_progress *progress;
     const struct hx_glibc_layout *layout;

@@ -309,18 +309,21 @@ static hx_error *walk_found(struct hx_glibc_walk *walk, struct hx_glibc *glibc,
     HX_TRY(hx_glibc_areas(walk));
     HX_TRY(hx_glibc_run(walk, excluded));
     note_missing_main_arena(walk, chain);
-    free(walk->snapshot->allocator);
-    walk->snapshot->allocator = strdup("glibc");
-    return walk->snapshot->allocator ? NULL : hx_error_nomem();
+    walk->share->proven = true;
+    walk->share->name = strdup("glibc");
+    walk->share->evidence = strdup("by the structure of its blocks alone");
+    HX_NEED(walk->share->name && walk->share->evidence);
+    return NULL;
 }
 
-hx_error *hx_glibc_walk_cut(struct hx_snapshot *snapshot, hx_ranges *excluded,
-                            const struct hx_progress *progress, enum hx_walk_verdict *ret_verdict,
-                            bool *ret_found)
+hx_error *hx_glibc_walk_cut(struct hx_snapshot *snapshot, struct hx_allocator_share *share,
+                            hx_ranges *excluded, const struct hx_progress *progress,
+                            enum hx_walk_verdict *ret_verdict, bool *ret_found)
 {
     struct hx_glibc *glibc = calloc(1, sizeof *glibc);
     struct hx_glibc_walk walk = {.glibc = glibc,
                                  .snapshot = snapshot,
+                                 .share = share,
                                  .image = &snapshot->image,
                                  .progress = progress,
                                  .is_cut = true};

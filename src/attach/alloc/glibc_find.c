@@ -271,10 +271,9 @@ static void search_mappings(struct search *search, bool modules)
 /* Data of ELF files first; a program that unpacked itself has its data in nameless memory,
  * where arenas of threads look the same: take one only when its ring does not lead to a
  * main_arena that is known. */
-hx_error *hx_glibc_find(const struct hx_mapping *mapping, size_t n_mappings, pid_t pid,
-                        const struct hx_peek *peek, void **ret_state)
+hx_error *hx_glibc_find(const struct hx_alloc_target *target, struct hx_allocator_share *share,
+                        void **ret_state)
 {
-    (void)pid;
     *ret_state = NULL;
     struct hx_glibc *glibc = calloc(1, sizeof *glibc);
     HX_FREE uint8_t *buffer = malloc(BLOCK + OVERLAP);
@@ -282,8 +281,11 @@ hx_error *hx_glibc_find(const struct hx_mapping *mapping, size_t n_mappings, pid
         free(glibc);
         return hx_error_nomem();
     }
-    struct search search = {
-        .mapping = mapping, .n = n_mappings, .peek = peek, .glibc = glibc, .buffer = buffer};
+    struct search search = {.mapping = target->mapping,
+                            .n = target->n_mappings,
+                            .peek = target->peek,
+                            .glibc = glibc,
+                            .buffer = buffer};
     search_mappings(&search, true);
     if (!glibc->n_mains) {
         search.looked = data_max - data_max / 8;
@@ -291,21 +293,59 @@ hx_error *hx_glibc_find(const struct hx_mapping *mapping, size_t n_mappings, pid
         if (glibc->n_mains > 1)
             glibc->n_mains = 1;
     }
-    if (glibc->n_mains)
-        *ret_state = glibc;
-    else
+    if (!glibc->n_mains) {
         free(glibc);
+        return NULL;
+    }
+    *ret_state = glibc;
+    share->name = strdup("glibc");
+    share->module = strdup(glibc->main[0].module);
+    share->evidence = strdup("main_arena by shape");
+    HX_NEED(share->name && share->module && share->evidence);
+    if (glibc->main[0].minor && asprintf(&share->version, "2.%d", glibc->main[0].minor) < 0)
+        share->version = NULL;
     return NULL;
 }
 
-hx_error *hx_glibc_locks(void *state, const struct hx_peek *peek, hx_lock_words *ret)
+/* The code of the allocator, as far as exported names tell: its entry points lie in one
+ * object file together with the functions that they share. */
+static struct hx_range find_code(hx_modules *modules)
+{
+    static const char *const names[] = {"malloc",         "free",           "calloc",
+                                        "realloc",        "memalign",       "malloc_trim",
+                                        "__libc_malloc",  "__libc_free",    "__libc_calloc",
+                                        "__libc_realloc", "__libc_memalign"};
+    for (size_t i = 0; i < hx_modules_count(modules); i++) {
+        uint64_t addr, size, low = UINT64_MAX, high = 0;
+        if (!hx_module_symbol(modules, i, "__libc_malloc", &addr, &size) &&
+            !hx_module_symbol(modules, i, "malloc_trim", &addr, &size))
+            continue;
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            if (!hx_module_symbol(modules, i, names[k], &addr, &size))
+                continue;
+            low = addr < low ? addr : low;
+            high = addr + size > high ? addr + size : high;
+        }
+        if (low >= high || high - low > 1 << 20)
+            continue;
+        /* the functions that they share come first in that file */
+        return (struct hx_range){low - (low < 0x5000 ? low : 0x5000), high};
+    }
+    return (struct hx_range){0};
+}
+
+hx_error *hx_glibc_guard(void *state, const struct hx_alloc_target *target, struct hx_guard *ret)
 {
     const struct hx_glibc *glibc = state;
+    struct hx_range code = find_code(target->modules);
+    if (code.start < code.end)
+        HX_NEED(hx_vec_push(&ret->code, code));
     for (size_t i = 0; i < glibc->n_mains; i++) {
         uint64_t at = glibc->main[i].addr;
         for (int k = 0; k < HX_GLIBC_ARENAS_MAX; k++) {
-            HX_NEED(hx_vec_push(ret, (struct hx_lock_word){.addr = at, .mask = UINT32_MAX}));
-            if (!peek->read(peek->context, at + glibc->main[i].shape->next, &at, sizeof at) ||
+            HX_NEED(
+                hx_vec_push(&ret->locks, (struct hx_lock_word){.addr = at, .mask = UINT32_MAX}));
+            if (!hx_peek_u64(target->peek, at + glibc->main[i].shape->next, &at) ||
                 at == glibc->main[i].addr || !at || at & 7)
                 break;
         }

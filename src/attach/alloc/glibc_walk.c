@@ -118,6 +118,7 @@ static hx_error *emit_marked_chunk(struct emit *emit, uint64_t p, uint64_t size)
         return NULL;
     }
     bool overhead = *emit->mark++ & 1;
+    emit->walk->share->cached_bytes += overhead ? 0 : size;
     return overhead ? NULL : put_free(emit, p + 8, p + size + 8);
 }
 
@@ -326,8 +327,10 @@ static hx_error *take_out_cached(struct emit *emit, hx_ranges *ret)
         }
         emit->snapshot->heap_bytes -= emit->size[i];
         struct hx_range range = {chunk + 8, emit->addr[i] + emit->size[i]};
-        if (!(*mark & 1))
-            HX_NEED(hx_vec_push(ret, range));
+        if (*mark & 1)
+            continue;
+        emit->walk->share->cached_bytes += range.end - range.start;
+        HX_NEED(hx_vec_push(ret, range));
     }
     emit->n = kept;
     return NULL;
@@ -413,6 +416,9 @@ static void finish_heap_walk(struct emit *emit)
     for (size_t i = 0; i < snapshot->segments.n; i++)
         segments += snapshot->segments.v[i].end - snapshot->segments.v[i].start;
     uint64_t held = snapshot->heap_bytes + snapshot->free_bytes;
+    emit->walk->share->walked_bytes = segments;
+    emit->walk->share->claimed_bytes = segments + emit->walk->damaged_bytes;
+    emit->walk->share->cache_known = !emit->walk->is_cut;
     snapshot->overhead_bytes = segments > held ? segments - held : 0;
     if (emit->overfull)
         hx_snapshot_lose(snapshot, "objects beyond what one snapshot can number", emit->overfull, 0,

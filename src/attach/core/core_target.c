@@ -20,15 +20,17 @@ static hx_error *note_held_locks(hx_attach *attach, struct hx_snapshot *snapshot
 {
     struct hx_stopped_memory memory = {.attach = attach, .snapshot = snapshot};
     struct hx_peek peek = {.read = hx_stopped_memory_read, .context = &memory};
-    hx_lock_words locks = {0};
+    struct hx_alloc_target place = {snapshot->mapping, snapshot->n_mappings, attach->via, &peek,
+                                    attach->modules};
+    struct hx_guard guard = {0};
     bool locked = false;
-    hx_error *err =
-        hx_target_locks(snapshot->mapping, snapshot->n_mappings, attach->via, &peek, &locks);
-    for (size_t i = 0; !err && i < locks.n && !locked; i++) {
+    hx_error *err = hx_target_guard(&place, &guard);
+    for (size_t i = 0; !err && i < guard.locks.n && !locked; i++) {
+        const struct hx_lock_word *lock = &guard.locks.v[i];
         uint32_t word;
-        locked = hx_image_u32(&snapshot->image, locks.v[i].addr, &word) && word & locks.v[i].mask;
+        locked = hx_image_u32(&snapshot->image, lock->addr, &word) && word & lock->mask;
     }
-    hx_vec_free(&locks);
+    hx_guard_deinit(&guard);
     if (locked)
         hx_target_note_locked(snapshot);
     return err;

@@ -30,12 +30,13 @@ enum { HX_AGENT_READ_MAX = 4096 };
 bool hx_agent_read(struct hx_agent *agent, uint64_t addr, void *dst, size_t len);
 
 /* What a capture asks for. */
-enum { HX_AGENT_LOCKS_MAX = 4096 };
+enum { HX_AGENT_LOCKS_MAX = 4096, HX_AGENT_CODES_MAX = 16 };
 struct hx_agent_request {
-    uint64_t max_pause_ns; /* 0: no limit */
-    unsigned threads;      /* readers */
-    bool accept_locked;    /* the last try: copy even if an arena stays locked */
-    uint64_t code[2];      /* the allocator's code [start, end); 0, 0: not known */
+    uint64_t max_pause_ns;                    /* 0: no limit */
+    unsigned threads;                         /* readers */
+    bool accept_locked;                       /* the last try: copy even if an arena stays locked */
+    uint32_t n_codes;                         /* 0: not known */
+    struct hx_range code[HX_AGENT_CODES_MAX]; /* of allocators */
     uint32_t n_locks;
     struct hx_lock_word lock[HX_AGENT_LOCKS_MAX];
 };

@@ -344,17 +344,25 @@ hx_error *hx_tracer_stop(struct hx_tracer *tracer)
     return target_gone(tracer);
 }
 
-/* Is the thread in the code, or was it called from there a few frames ago? */
-static bool is_inside_code(pid_t pid, const struct hx_thread *thread, const uint64_t code[2])
+static bool is_code(const struct hx_way_out *way, uint64_t addr)
 {
-    if (thread->pc >= code[0] && thread->pc < code[1])
+    for (size_t i = 0; i < way->n_codes; i++)
+        if (addr >= way->code[i].start && addr < way->code[i].end)
+            return true;
+    return false;
+}
+
+/* Is the thread in the code, or was it called from there a few frames ago? */
+static bool is_inside_code(pid_t pid, const struct hx_thread *thread, const struct hx_way_out *way)
+{
+    if (is_code(way, thread->pc))
         return true;
     uint64_t words[64];
     struct iovec local = {.iov_base = words, .iov_len = sizeof words};
     struct iovec remote = {.iov_base = (void *)thread->sp, .iov_len = sizeof words};
     ssize_t got = process_vm_readv(pid, &local, 1, &remote, 1, 0);
     for (ssize_t i = 0; i < got / 8; i++)
-        if (words[i] >= code[0] && words[i] < code[1])
+        if (is_code(way, words[i]))
             return true;
     return false;
 }
@@ -402,7 +410,7 @@ static hx_error *lead_one_out(struct hx_tracer *tracer, struct hx_tracee *tracee
     /* odd lengths of time, so as not to meet the same place of a loop again and again */
     for (uint64_t ns = 1100; hx_now_ns() < end; ns = ns < 20000 ? ns + ns / 3 : 1300) {
         if (tracee->state != HX_TRACEE_STOPPED || tracee->group_stop || tracee->idle ||
-            !is_inside_code(tracer->pid, &tracee->thread, way->code))
+            !is_inside_code(tracer->pid, &tracee->thread, way))
             break;
         HX_TRY(run_briefly(tracer, tracee, schedstat, ns));
         if (held && way->held(way->context) < held)

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/timing.h"
 #include "base/vec.h"
-#include "model/process.h"
+#include "model/snapshot.h"
 
 #include <stdatomic.h>
 
@@ -58,7 +58,8 @@ hx_error *hx_tracer_stop(struct hx_tracer *tracer);
 
 /* What threads are led out of: code whose critical sections are guarded by locks. */
 struct hx_way_out {
-    uint64_t code[2];              /* [start, end) */
+    const struct hx_range *code;
+    size_t n_codes;
     size_t (*held)(void *context); /* how many of its locks are held now */
     void *context;
 };
