@@ -196,12 +196,13 @@ typedef HX_VEC(struct hx_segment) hx_segments;
 
 /* What one allocator has of the heap; what all have adds up to the figures of the snapshot. */
 struct hx_allocator_share {
-    char *name;       /* "jemalloc"; owned */
-    char *version;    /* "5.3.0"; NULL: not known; owned */
-    char *module;     /* the file that its code is in; NULL: not known; not stored; owned */
-    char *evidence;   /* how heapx knows; owned */
-    bool proven;      /* false: it was recognised, and not walked: of the figures none is known */
-    bool cache_known; /* cached_bytes is */
+    char *name;        /* "jemalloc"; owned */
+    char *version;     /* "5.3.0"; NULL: not known; owned */
+    char *module;      /* the file that its code is in; NULL: not known; not stored; owned */
+    char *evidence;    /* how heapx knows; owned */
+    bool proven;       /* false: it was recognised, and not walked: of the figures none is known */
+    bool cache_known;  /* cached_bytes is */
+    bool free_unknown; /* free_bytes and overhead_bytes are not, nor cached_bytes */
     uint64_t claimed_bytes; /* of memory that it has from the system */
     uint64_t walked_bytes;  /* of those, what it says of them is known */
     uint64_t bytes, objects, free_bytes, overhead_bytes;

@@ -38,6 +38,7 @@
     X(dominators, "retained_bytes", "the objects with which most would go")                        \
     X(tree, NULL, "dominators as a tree, those of one type or shape merged")                       \
     X(holder_tree, NULL, "the chains of holders as such a tree")                                   \
+    X(allocators, "bytes", "which allocators have how much of the heap, and how that is known")    \
     X(losses, "count", "what could not be seen")                                                   \
     X(objects, "bytes", "every object")                                                            \
     X(edges, NULL, "references between objects")                                                   \

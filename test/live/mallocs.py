@@ -5,7 +5,6 @@ Programs whose blocks come from another allocator than the C library's, linked, 
 in, exported under all of glibc's names or hidden: what nobody walks is not reported as an empty
 heap, and never as complete. Wrappers around the C library's malloc change nothing.
 """
-import glob
 import os
 import subprocess
 
@@ -139,10 +138,6 @@ def whose(folder):
     foreign(folder, build(folder, "alone", [PROGRAM, ALLOCATOR], "-DNAMED=", "-static"))
     half(folder, build(folder, "hidden", [PROGRAM, ALLOCATOR],
                        '-DNAMED=__attribute__((visibility("hidden")))'))
-    for name in ("libtcmalloc_minimal.so.4", "libmimalloc.so.2", "libjemalloc.so.2"):
-        for path in glob.glob(f"/usr/lib*/*/{name}"):
-            print(f"  {name}")
-            foreign(folder, plain, path)
     snapshot(folder, plain, few, 3)
 
 

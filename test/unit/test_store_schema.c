@@ -84,7 +84,7 @@ static void opens_both(const char *path)
     }
 }
 
-static const int versions[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, HX_STORE_SCHEMA};
+static const int versions[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, HX_STORE_SCHEMA};
 
 static void each_schema_passes(void **state)
 {

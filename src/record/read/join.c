@@ -209,6 +209,36 @@ static int compare_segment_ranges(const void *a, const void *b)
     return (x->start > y->start) - (x->start < y->start);
 }
 
+static uint64_t segment_bytes(const struct hx_snapshot *snapshot)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < snapshot->segments.n; i++)
+        bytes += snapshot->segments.v[i].end - snapshot->segments.v[i].start;
+    return bytes;
+}
+
+/* What the recorder alone knows, as if it were an allocator's. */
+static hx_error *add_recorded_share(struct hx_snapshot *snapshot, const extras *extra,
+                                    uint64_t walked_bytes, uint64_t walked_free)
+{
+    struct hx_allocator_share share = {
+        .proven = true,
+        .name = strdup("recorded"),
+        .evidence = strdup("a recorder saw them allocated"),
+        .objects = extra->n,
+        .free_bytes = snapshot->free_bytes - walked_free,
+        .free_unknown = snapshot->free_unknown,
+        .claimed_bytes = segment_bytes(snapshot) - walked_bytes,
+    };
+    for (size_t i = 0; i < extra->n; i++)
+        share.bytes += extra->v[i].size;
+    share.walked_bytes = share.claimed_bytes;
+    if (share.name && share.evidence && hx_vec_push(&snapshot->allocators, share))
+        return NULL;
+    hx_allocator_share_deinit(&share);
+    return hx_error_nomem();
+}
+
 static void say_recorded(struct hx_snapshot *snapshot, size_t n, bool sizes_known)
 {
     char *name = NULL;
@@ -238,9 +268,7 @@ static hx_error *add_recorded_objects(const struct join *join)
         return NULL;
     hx_error *err = find_extras(join, &extra);
     if (!err && extra.n) {
-        uint64_t bytes = 0;
-        for (size_t i = 0; i < extra.n; i++)
-            bytes += extra.v[i].size;
+        uint64_t walked_bytes = segment_bytes(snapshot), walked_free = snapshot->free_bytes;
         bool all = join->recording->from_start;
         err = merge_recorded_objects(&snapshot->graph, &extra);
         if (!err)
@@ -250,7 +278,10 @@ static hx_error *add_recorded_objects(const struct join *join)
         if (snapshot->free_ranges.n)
             qsort(snapshot->free_ranges.v, snapshot->free_ranges.n, sizeof *snapshot->free_ranges.v,
                   compare_segment_ranges);
-        snapshot->heap_bytes += bytes;
+        if (!err)
+            err = add_recorded_share(snapshot, &extra, walked_bytes, walked_free);
+        if (!err)
+            snapshot->heap_bytes += snapshot->allocators.v[snapshot->allocators.n - 1].bytes;
         say_recorded(snapshot, extra.n,
                      join->recording->n_blocks && join->recording->block[0].usable);
     }

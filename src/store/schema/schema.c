@@ -43,6 +43,10 @@ static const struct public_view {
      " coalesce(t.label, l.site) AS site, sum(l.bytes) AS bytes, sum(l.objects) AS objects"
      " FROM hx_leak AS l LEFT JOIN hx_stack AS t ON t.stack_id = l.stack_id" FINISHED
      " GROUP BY 1, 2, 3, 4"},
+    {11, "allocators",
+     "SELECT snapshot, name AS allocator, version, evidence,"
+     " CAST(walked_bytes AS REAL) / nullif(claimed_bytes, 0) AS coverage, bytes, objects,"
+     " free_bytes, cached_bytes, overhead_bytes FROM hx_allocator" FINISHED},
     {1, "losses",
      "SELECT snapshot, what, count, bytes, address FROM hx_loss" FINISHED},
 

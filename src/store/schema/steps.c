@@ -212,6 +212,11 @@ static const char *const steps[HX_STORE_SCHEMA + 1] = {
     " r13 INTEGER, r14 INTEGER, r15 INTEGER, PRIMARY KEY(snapshot, tid, position)) WITHOUT ROWID;"
     "CREATE TABLE hx_tls_block(snapshot INTEGER, start INTEGER, bytes INTEGER, file INTEGER,"
     " tid INTEGER, PRIMARY KEY(snapshot, start)) WITHOUT ROWID;",
+    [11] =
+    "CREATE TABLE hx_allocator(snapshot INTEGER, position INTEGER, name TEXT, version TEXT,"
+    " evidence TEXT, claimed_bytes INTEGER, walked_bytes INTEGER, bytes INTEGER, objects INTEGER,"
+    " free_bytes INTEGER, cached_bytes INTEGER, overhead_bytes INTEGER,"
+    " PRIMARY KEY(snapshot, position)) WITHOUT ROWID;",
 };
 /* clang-format on */
 

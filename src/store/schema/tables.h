@@ -49,6 +49,11 @@ END(.primary_key = "snapshot, tid, position")
 TABLE(tls_block, 0) /* of a file whose variables have no names */
     INTEGER(snapshot) INTEGER(start) INTEGER(bytes) INTEGER(file) INTEGER(tid)
 END(.primary_key = "snapshot, start")
+TABLE(allocator, 0) /* one that has a part of the heap */
+    INTEGER(snapshot) INTEGER(position) NAME(name) NAME(version) TEXT(evidence)
+    INTEGER(claimed_bytes) INTEGER(walked_bytes) INTEGER(bytes) INTEGER(objects)
+    INTEGER(free_bytes) INTEGER(cached_bytes) INTEGER(overhead_bytes)
+END(.primary_key = "snapshot, position")
 TABLE(leak, HX_SUPPRESSED)
     INTEGER(snapshot) NAME(kind) NAME(type) NAME(site) INTEGER(bytes) INTEGER(objects)
     INTEGER(stack_id)

@@ -122,6 +122,10 @@ static const struct hx_filter_column columns[] = {
     T(holder_tree, label) N(holder_tree, bytes) N(holder_tree, objects)
     N(holder_tree, retained_bytes)
 
+    N(allocators, snapshot) T(allocators, allocator) T(allocators, version)
+    T(allocators, evidence) N(allocators, coverage) N(allocators, bytes) N(allocators, objects)
+    N(allocators, free_bytes) N(allocators, cached_bytes) N(allocators, overhead_bytes)
+
     N(losses, snapshot) T(losses, what) N(losses, count) N(losses, bytes) N(losses, address)
 
     N(objects, snapshot) N(objects, address) N(objects, bytes) N(objects, requested)

@@ -222,6 +222,24 @@ static hx_error *write_losses(struct hx_writer *w)
     return NULL;
 }
 
+static hx_error *write_allocators(struct hx_writer *w)
+{
+    for (size_t i = 0; i < w->snapshot->allocators.n; i++) {
+        const struct hx_allocator_share *share = &w->snapshot->allocators.v[i];
+        bool known = share->proven, rest = known && !share->free_unknown;
+        HX_TRY(hx_write(w, allocator, .position = hx_int((int64_t)i), .name = hx_str(share->name),
+                        .version = hx_str(share->version), .evidence = hx_str(share->evidence),
+                        .claimed_bytes = hx_int(share->claimed_bytes),
+                        .walked_bytes = hx_int(known ? share->walked_bytes : 0),
+                        .bytes = hx_int_if(known, share->bytes),
+                        .objects = hx_int_if(known, share->objects),
+                        .free_bytes = hx_int_if(rest, share->free_bytes),
+                        .cached_bytes = hx_int_if(rest && share->cache_known, share->cached_bytes),
+                        .overhead_bytes = hx_int_if(rest, share->overhead_bytes)));
+    }
+    return NULL;
+}
+
 hx_error *hx_writer_records(struct hx_writer *w)
 {
     HX_TRY(hx_writer_roots(w, false));
@@ -232,6 +250,7 @@ hx_error *hx_writer_records(struct hx_writer *w)
     HX_TRY(hx_writer_layouts(w));
     HX_TRY(write_shapes(w));
     HX_TRY(write_account(w));
+    HX_TRY(write_allocators(w));
     HX_TRY(hx_writer_leaks(w));
     return write_losses(w);
 }

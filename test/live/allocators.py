@@ -1,0 +1,150 @@
+#!/usr/bin/env -S python3 -B
+"""allocators.py - the heap of each allocator, block by block, against what itself says.
+
+A program of eight threads (allocators_victim.c) takes and frees blocks of all sizes, also those of
+other threads, and writes down each one that is left with the usable size that the allocator's own
+function tells. The objects of a snapshot are these, no block less, and no more than what libraries
+have beside them; figures of the view `allocators` add up to those of `snapshots`.
+
+An allocator is a row of ALLOCATORS. What is not installed is skipped, and said so.
+"""
+import array
+import glob
+import os
+import subprocess
+
+import live
+from live import check, heapx
+
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "allocators_victim.c")
+BLOCKS = 20_000 if live.is_set("HX_QUICK") else 100_000 if not live.is_set("HX_NIGHTLY") else 1_000_000
+EXTRA = 100  # blocks of the libraries: buffers, tables of threads
+
+
+class Allocator:
+    """name, version: as `allocators` has them (version: how it begins). flags: of the compiler. preload: a
+    library that takes malloc's place. other: allocators that have a heap beside it."""
+
+    def __init__(self, name, version, flags=(), preload=None, needs=None, other=("glibc",), compiler="gcc"):
+        self.name, self.version, self.flags, self.preload = name, version, list(flags), preload
+        self.needs, self.other, self.compiler = needs or preload, other, compiler
+
+    def path(self, name):
+        found = glob.glob(f"/usr/lib/*/{name}") or glob.glob(f"/usr/lib/{name}") or glob.glob(name)
+        return found[0] if found else None
+
+    def missing(self):
+        return self.needs if self.needs and not self.path(self.needs) else None
+
+    def __str__(self):
+        way = f"preloaded {self.preload}" if self.preload else " ".join(self.flags) or "linked"
+        return f"{self.name} {self.version} ({way})"
+
+
+ALLOCATORS = [
+    Allocator("glibc", "2."),
+    Allocator("glibc", "2.", ["-static"]),
+]
+
+
+def build(folder, allocator):
+    program = os.path.join(folder, "program")
+    subprocess.run([allocator.compiler, "-O1", "-w", "-fno-builtin", SOURCE, "-o", program, "-pthread", *allocator.flags],
+                   check=True)
+    return program
+
+
+def read_truth(path):
+    words = array.array("Q")
+    with open(path, "rb") as file:
+        words.frombytes(file.read())
+    return dict(zip(words[::2], words[1::2]))
+
+
+def read_objects(store):
+    text = heapx("sql", store, "select address, bytes from objects", "--format", "csv")[1]
+    objects = {}
+    for line in text.splitlines()[1:]:
+        address, size = line.split(",")
+        objects[live.number(address)] = int(size)
+    return objects
+
+
+def compare(allocator, store, truth, extra=EXTRA):
+    objects = read_objects(store)
+    missing = [address for address in truth if address not in objects]
+    sizes = [address for address, size in truth.items() if objects.get(address, size) != size]
+    more = [address for address in objects if address not in truth]
+    print(f"  {len(truth)} blocks, {len(objects)} objects, {len(missing)} missing, {len(sizes)} of another size, "
+          f"{len(more)} more")
+    check(not missing, f"{allocator}: {len(missing)} missing: {[(hex(a), truth[a]) for a in missing[:5]]}")
+    check(not sizes, f"{allocator}: sizes: {[(hex(a), truth[a], objects[a]) for a in sizes[:5]]}")
+    check(len(more) <= extra, f"{allocator}: {len(more)} more: {[(hex(a), objects[a]) for a in sorted(more)[:8]]}")
+    order = sorted(objects)
+    check(all(a + objects[a] <= b for a, b in zip(order, order[1:])), f"{allocator}: objects overlap")
+
+
+def check_shares(allocator, store):
+    snapshot = live.row(store, "select * from snapshots")
+    shares = live.rows(store, "select * from allocators")
+    mine = [share for share in shares if share["allocator"] == allocator.name]
+    check(len(mine) == 1 and (mine[0]["version"] or "").startswith(allocator.version), f"{allocator}: {shares}")
+    check(float(mine[0]["coverage"]) == 1, f"{allocator}: {shares}")
+    check(f"{allocator.name} {mine[0]['version']}" in snapshot["allocator"], f"{snapshot['allocator']}: {shares}")
+    for column, whole in (("bytes", "heap_bytes"), ("objects", "heap_objects"), ("free_bytes", "free_bytes"),
+                          ("overhead_bytes", "overhead_bytes")):
+        check(sum(share[column] for share in shares) == snapshot[whole], f"{allocator}: {column}: {shares} {snapshot}")
+    check(snapshot["complete"] == 1, f"{allocator}: {snapshot}")
+    part = {row["part"]: row["bytes"] for row in live.rows(store, "select * from account")}
+    check(sum(part.values()) == snapshot["rss_bytes"], f"{allocator}: account")
+
+
+def run(folder, allocator, *words):
+    missing = allocator.missing()
+    if missing:
+        print(f"  not installed: {missing}")
+        return
+    program, told, store = build(folder, allocator), os.path.join(folder, "told"), os.path.join(folder, "store.db")
+    env = dict(os.environ, LD_PRELOAD=allocator.path(allocator.preload)) if allocator.preload else None
+    with live.Target([program, str(BLOCKS), "3", told, *words], env=env) as target:
+        pid = int(target.wait_line("ready").split()[1])
+        heapx("snap", pid, "-o", store)
+        compare(allocator, store, read_truth(told))
+        check_shares(allocator, store)
+        if pid != target.pid:
+            os.kill(pid, 9)
+    os.unlink(store)
+
+
+def blocks(folder):
+    for allocator in ALLOCATORS:
+        print(f"  {allocator}")
+        run(folder, allocator)
+
+
+def after_fork(folder):
+    for allocator in ALLOCATORS:
+        if not allocator.flags:
+            print(f"  {allocator}")
+            run(folder, allocator, "fork")
+
+
+def churning(folder):
+    """Of a program that never rests each snapshot is whole, or says that it is not."""
+    for allocator in ALLOCATORS:
+        if allocator.missing() or allocator.flags:
+            continue
+        program, store = build(folder, allocator), os.path.join(folder, "store.db")
+        env = dict(os.environ, LD_PRELOAD=allocator.path(allocator.preload)) if allocator.preload else None
+        with live.Target([program, "20000", "5", "/dev/null", "forever"], env=env) as target:
+            target.wait_line("ready")
+            for _ in range(3):
+                heapx("snap", target.pid, "-o", store, ok=(0, 3))
+        rows = live.rows(store, "select complete, heap_objects, notes from snapshots")
+        print(f"  {allocator}: {[(row['complete'], row['heap_objects']) for row in rows]}")
+        check(all(row["heap_objects"] is not None for row in rows), f"{allocator}: {rows}")
+        os.unlink(store)
+
+
+if __name__ == "__main__":
+    live.main(blocks, after_fork, churning)
