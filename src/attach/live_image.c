@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/uio.h>
 
 enum { PAGE = 4096, PAGES = HX_AGENT_READ_MAX / PAGE + 1 };
 
@@ -37,13 +38,21 @@ static void find_pages(pid_t pid, uint64_t addr, size_t len, struct pages *ret)
         memset(ret->there, true, sizeof ret->there);
 }
 
+static bool read_memory(const struct hx_live_memory *live, uint64_t addr, void *dst, size_t len)
+{
+    if (live->agent)
+        return hx_agent_read(live->agent, addr, dst, len);
+    struct iovec local = {dst, len}, remote = {(void *)(uintptr_t)addr, len};
+    return process_vm_readv(live->pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
+}
+
 /* The bytes of pages that are not there; what no file has is left to the agent. */
 static bool read_absent(const struct hx_live_memory *live, uint64_t addr, char *dst, size_t len)
 {
     for (size_t n; len; addr += n, dst += n, len -= n) {
         n = live->modules ? hx_module_read_initial(live->modules, addr, dst, len) : 0;
         if (!n)
-            return hx_agent_read(live->agent, addr, dst, len);
+            return live->agent && hx_agent_read(live->agent, addr, dst, len);
     }
     return true;
 }
@@ -58,8 +67,7 @@ static bool read_part(const struct hx_live_memory *live, uint64_t addr, char *ds
             k++;
         uint64_t end = pages.start + k * PAGE;
         n = end - addr < len ? end - addr : len;
-        if (!(pages.there[i] ? hx_agent_read(live->agent, addr, dst, n)
-                             : read_absent(live, addr, dst, n)))
+        if (!(pages.there[i] ? read_memory(live, addr, dst, n) : read_absent(live, addr, dst, n)))
             return false;
     }
     return true;

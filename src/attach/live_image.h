@@ -10,9 +10,10 @@
 #include "sym/module.h"
 
 struct hx_live_memory {
-    pid_t pid; /* the thread that stands for it */
-    struct hx_agent *agent;
-    hx_modules *modules; /* whose files are read; NULL: none */
+    pid_t pid;              /* the thread that stands for it */
+    struct hx_agent *agent; /* reads; NULL: this process does, and nothing that no file has and the
+                               target has not in memory */
+    hx_modules *modules;    /* whose files are read; NULL: none */
 };
 
 /* As struct hx_peek has it, with a struct hx_live_memory for the context. False when a byte cannot

@@ -2,6 +2,8 @@
  *
  * Adding a check: one function and one line in the list.
  */
+#include "attach/alloc/alloc.h"
+#include "attach/live_image.h"
 #include "attach/preflight_private.h"
 
 #include "attach/memory_limits.h"
@@ -378,30 +380,68 @@ static const char *other_malloc(pid_t pid, hx_modules *modules, const struct hx_
     return NULL;
 }
 
+/* "jemalloc 5.3.0 (version string), glibc 2.36 (main_arena by shape)"; *ret_has: one of them is of
+ * that module. */
+static hx_error *name_allocators(const struct hx_alloc_target *target, const char *module,
+                                 struct hx_text *ret, bool *ret_has)
+{
+    hx_error *err = NULL;
+    for (size_t i = 0; hx_allocators[i] && !err; i++) {
+        struct hx_allocator_share share = {0};
+        void *state = NULL;
+        err = hx_allocators[i]->find(target, &share, &state);
+        if (!err && state) {
+            hx_text_putf(ret, "%s%s%s%s (%s)", ret->n ? ", " : "", share.name,
+                         share.version ? " " : "", share.version ? share.version : "",
+                         share.evidence);
+            *ret_has |= module && share.module && strcmp(module, share.module) == 0;
+        }
+        if (state)
+            hx_allocators[i]->end(state);
+        hx_allocator_share_deinit(&share);
+    }
+    return err;
+}
+
+static void say_allocators(struct hx_check *check, const char *other, bool is_known,
+                           const struct hx_text *names)
+{
+    if (other && !is_known)
+        hx_check_say(check, names->n ? HX_CHECK_UNKNOWN : HX_CHECK_NO,
+                     "record it: heapx run, heapx record",
+                     "malloc is that of %.60s: blocks that it does not get from glibc's are no "
+                     "objects; %.90s",
+                     other, hx_text_str(names));
+    else if (names->n)
+        hx_check_say(check, HX_CHECK_OK, "", "%s", hx_text_str(names));
+    else
+        hx_check_say(check, HX_CHECK_NO, "record it: heapx run, heapx record",
+                     "no allocator that this version knows: the heap has no objects");
+}
+
 static void check_allocator(struct hx_preflight *p, struct hx_check *check)
 {
-    static const char *const unsupported[] = {"libjemalloc", "libtcmalloc", "libmimalloc"};
+    HX_CLEANUP(hx_text_free) struct hx_text names = {0};
     struct hx_mapping *mapping = NULL;
     hx_modules *modules = NULL;
     size_t n = 0;
+    bool is_known = false;
+    const char *other = NULL;
     hx_error *err = hx_proc_read_mappings(p->via, "maps", &mapping, &n);
     if (!err)
         err = hx_modules_create(p->via, mapping, n, &modules);
-    const char *name = err ? NULL : other_malloc(p->via, modules, mapping, n);
-    bool foreign = false;
-    for (size_t i = 0; name && i < sizeof unsupported / sizeof *unsupported; i++)
-        foreign |= strncmp(name, unsupported[i], strlen(unsupported[i])) == 0;
-    if (foreign)
-        hx_check_say(check, HX_CHECK_NO, "record it: heapx run, heapx record",
-                     "malloc is that of %.80s: this version walks that of glibc only", name);
-    else if (name)
-        hx_check_say(
-            check, HX_CHECK_UNKNOWN, "",
-            "malloc is that of %.80s: blocks that it does not get from glibc's are no objects",
-            name);
-    else
+    if (!err) {
+        struct hx_live_memory live = {.pid = p->via, .modules = modules};
+        struct hx_peek peek = {hx_live_memory_read, &live};
+        struct hx_alloc_target target = {mapping, n, p->via, &peek, modules};
+        other = other_malloc(p->via, modules, mapping, n);
+        err = name_allocators(&target, other, &names, &is_known);
+    }
+    if (err)
         hx_check_say(check, HX_CHECK_UNKNOWN, "",
                      "known once a snapshot is taken: see snapshots.allocator");
+    else
+        say_allocators(check, other, is_known, &names);
     hx_error_free(err);
     hx_modules_destroy(modules);
     hx_mappings_free(mapping, n);
