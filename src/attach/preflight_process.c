@@ -2,10 +2,10 @@
  *
  * Adding a check: one function and one line in the list.
  */
-#include "attach/alloc/alloc.h"
-#include "attach/live_image.h"
 #include "attach/preflight_private.h"
 
+#include "attach/alloc/alloc.h"
+#include "attach/live_image.h"
 #include "attach/memory_limits.h"
 #include "attach/stop/copy.h"
 #include "attach/stop/pagemap.h"
@@ -425,7 +425,7 @@ static void check_allocator(struct hx_preflight *p, struct hx_check *check)
     struct hx_mapping *mapping = NULL;
     hx_modules *modules = NULL;
     size_t n = 0;
-    bool is_known = false;
+    bool is_known = false, readable = false;
     const char *other = NULL;
     hx_error *err = hx_proc_read_mappings(p->via, "maps", &mapping, &n);
     if (!err)
@@ -434,10 +434,12 @@ static void check_allocator(struct hx_preflight *p, struct hx_check *check)
         struct hx_live_memory live = {.pid = p->via, .modules = modules};
         struct hx_peek peek = {hx_live_memory_read, &live};
         struct hx_alloc_target target = {mapping, n, p->via, &peek, modules};
+        char byte;
+        readable = n && hx_peek_read(&peek, mapping[0].start, &byte, 1);
         other = other_malloc(p->via, modules, mapping, n);
         err = name_allocators(&target, other, &names, &is_known);
     }
-    if (err)
+    if (err || !readable)
         hx_check_say(check, HX_CHECK_UNKNOWN, "",
                      "known once a snapshot is taken: see snapshots.allocator");
     else
