@@ -138,7 +138,7 @@ bool hx_slabs_mark_at(struct hx_slabs *slabs, uint64_t addr, enum hx_block_use u
 
 struct put {
     const struct hx_slabs *slabs;
-    const struct hx_slabs_usable *usable;
+    const struct hx_slabs_place *place;
     struct hx_snapshot *snapshot;
     struct hx_allocator_share *share;
     uint64_t n, max, overfull;
@@ -164,10 +164,12 @@ static void put_object(struct put *put, const struct hx_slab *slab, uint32_t i, 
         put->overfull++;
         return;
     }
-    if (put->usable) {
-        bytes = put->usable->bytes(put->usable->context, slab, i);
-        uint64_t most = slab->n == 1 ? slab->end - addr : slab->stride;
-        bytes = bytes < most ? bytes : most;
+    if (put->place) {
+        uint64_t start = addr, end = addr + (slab->n == 1 ? slab->usable : slab->stride);
+        bytes = end - start;
+        put->place->find(put->place->context, slab, i, &addr, &bytes);
+        addr = addr < start || addr >= end ? start : addr;
+        bytes = bytes < end - addr ? bytes : end - addr;
     }
     put->snapshot->graph.addr[put->n] = addr;
     put->snapshot->graph.size[put->n++] = bytes;
@@ -207,12 +209,12 @@ static void put_slab(struct put *put, const struct hx_slab *slab)
         put_free(put, after, slab->end);
 }
 
-hx_error *hx_slabs_put(const struct hx_slabs *slabs, const struct hx_slabs_usable *usable,
+hx_error *hx_slabs_put(const struct hx_slabs *slabs, const struct hx_slabs_place *place,
                        struct hx_snapshot *snapshot, struct hx_allocator_share *share,
                        const struct hx_progress *progress)
 {
     struct hx_graph *graph = &snapshot->graph;
-    struct put put = {.slabs = slabs, .usable = usable, .snapshot = snapshot, .share = share};
+    struct put put = {.slabs = slabs, .place = place, .snapshot = snapshot, .share = share};
     put.max = slabs->n_blocks < HX_OBJECTS_MAX ? slabs->n_blocks : HX_OBJECTS_MAX;
     HX_TRY(hx_big_array(graph->addr, put.max));
     HX_TRY(hx_big_array(graph->size, put.max));

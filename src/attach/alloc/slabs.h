@@ -91,16 +91,18 @@ static inline bool hx_slabs_mark(struct hx_slabs *slabs, const struct hx_slab *s
 /* Marks the block that begins at addr. False: there is none (`stray`), or it was marked before. */
 bool hx_slabs_mark_at(struct hx_slabs *slabs, uint64_t addr, enum hx_block_use use);
 
-/* Usable bytes of block i of a slab, where those of one slab differ; at most its stride. */
-struct hx_slabs_usable {
-    uint64_t (*bytes)(void *context, const struct hx_slab *slab, uint32_t i);
+/* Where in block i of a slab the program's part lies, where those of one slab differ: *addr and
+ * *bytes are the whole block's before the call. What does not lie in the block is cut. */
+struct hx_slabs_place {
+    void (*find)(void *context, const struct hx_slab *slab, uint32_t i, uint64_t *addr,
+                 uint64_t *bytes);
     void *context;
 };
 
 /* Writes what struct hx_allocator says `walk` does: segments, objects, free ranges, figures of the
- * snapshot; of the share walked_bytes, claimed_bytes and cached_bytes. usable: NULL: slab->usable.
- */
-hx_error *hx_slabs_put(const struct hx_slabs *slabs, const struct hx_slabs_usable *usable,
+ * snapshot; of the share walked_bytes, claimed_bytes and cached_bytes. place: NULL: slab->usable
+ * bytes from the beginning of a block. */
+hx_error *hx_slabs_put(const struct hx_slabs *slabs, const struct hx_slabs_place *place,
                        struct hx_snapshot *snapshot, struct hx_allocator_share *share,
                        const struct hx_progress *progress);
 
