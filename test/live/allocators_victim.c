@@ -1,12 +1,12 @@
 /* allocators_victim.c - a program that uses one allocator in every way, and tells the truth.
  *
- *   allocators_victim BLOCKS SEED FILE [nothreads] [fork] [forever]
+ *   allocators_victim BLOCKS SEED FILE [nothreads] [fork] [forever] [small]
  *
  * Eight threads allocate BLOCKS blocks of all sizes, free and resize some of them, their own and
  * those of others; half of the threads then end. FILE gets two words of each live block: its
  * address, and how many bytes of it the allocator says may be used. Then it says "ready" and waits.
  * fork: a child tells and waits in its place; forever: it goes on until it is killed, and says
- * "ready" first; nothreads: one thread does all.
+ * "ready" first; nothreads: one thread does all; small: no block is larger than 200 bytes.
  *
  * It is built for each allocator: PREFIX(malloc) is its malloc (je_malloc, mi_malloc, ...), USABLE
  * what tells usable sizes.
@@ -41,7 +41,7 @@ enum { THREADS = 8, MIX = 16 };
 
 static void *_Atomic *slot; /* of all threads, in a mapping of its own */
 static uint64_t n_slots, n_blocks, seed;
-static int forever;
+static int forever, small;
 static pthread_barrier_t barrier;
 
 static uint64_t next(uint64_t *state)
@@ -55,7 +55,7 @@ static uint64_t next(uint64_t *state)
 /* Small ones most of the time, now and then large and huge. */
 static size_t some_size(uint64_t *rng)
 {
-    uint64_t kind = next(rng) % 4096, r = next(rng);
+    uint64_t kind = small ? 4095 : next(rng) % 4096, r = next(rng);
     if (kind == 0)
         return r % (5 << 20);
     if (kind < 4)
@@ -108,9 +108,11 @@ static void *worker(void *argument)
         void *block = some_block(&rng);
         PREFIX(free)(atomic_exchange(&slot[i], block));
     }
-    do
-        churn(&rng, n_slots / THREADS);
-    while (forever);
+    churn(&rng, n_slots / THREADS);
+    while (forever) { /* leaves the others some of the processors */
+        churn(&rng, 2000);
+        usleep(1000);
+    }
     pthread_barrier_wait(&barrier);
     while (me % 2) /* the others end */
         pause();
@@ -171,6 +173,7 @@ int main(int argc, char **argv)
     seed = strtoull(argv[2], NULL, 10);
     n_slots = n_blocks * 4 / 3 + 1; /* two of three places are taken behind the churn */
     forever = has(argc, argv, "forever");
+    small = has(argc, argv, "small");
     slot = mmap(NULL, n_slots * sizeof *slot, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
                 -1, 0);
     if (slot == MAP_FAILED)
