@@ -39,6 +39,8 @@ static inline bool hx_peek_read(const struct hx_peek *peek, uint64_t addr, void 
 {
     return peek->read(peek->context, addr, dst, len);
 }
+/* Bytes of pages that cannot be read are zeros, as those that nobody has touched are. */
+void hx_peek_pages(const struct hx_peek *peek, uint64_t addr, uint8_t *dst, size_t len);
 static inline bool hx_peek_u64(const struct hx_peek *peek, uint64_t addr, uint64_t *ret)
 {
     return peek->read(peek->context, addr, ret, sizeof *ret);
@@ -88,7 +90,7 @@ struct hx_allocator {
     void (*end)(void *state);
 };
 
-extern const struct hx_allocator hx_allocator_mallocng, hx_allocator_glibc;
+extern const struct hx_allocator hx_allocator_mallocng, hx_allocator_oldmalloc, hx_allocator_glibc;
 
 /* For an image that lacks memory, in which no allocator was found: glibc's heap, proven by its
  * structure alone. As `walk`; what cannot be known without the missing memory is in the notes.

@@ -6,6 +6,7 @@
  * secret, which proves both. A slot that is in use has a header of 4 bytes in front of the block,
  * from which its offset in the slot and its length follow. There are no caches.
  */
+#include "attach/alloc/musl.h"
 #include "attach/alloc/slabs.h"
 
 #include "base/cleanup.h"
@@ -24,8 +25,7 @@ enum {
     META_BYTES = 40,
     AREA_METAS = (PAGE - AREA_HEADER) / META_BYTES,
     MOVED = 7 << 5, /* in the place of the index: the block begins at an offset */
-    SEARCH_MAX = 1 << 20,
-    STEP = 4096,
+    STEP = PAGE,
 };
 
 static const uint16_t class_units[CLASSES] = {
@@ -87,27 +87,14 @@ static bool find_by_symbol(const struct hx_alloc_target *target, size_t module, 
     return false;
 }
 
-/* Bytes of pages that are not there are zeros. */
-static void read_pages(const struct hx_peek *peek, uint64_t at, uint8_t *dst, size_t n)
-{
-    for (size_t done = 0; done < n;) {
-        size_t part = PAGE - (at + done) % PAGE;
-        part = part < n - done ? part : n - done;
-        if (!hx_peek_read(peek, at + done, dst + done, part))
-            memset(dst + done, 0, part);
-        done += part;
-    }
-}
-
 static bool find_in(const struct hx_alloc_target *target, uint64_t start, uint64_t end,
                     struct state *ret)
 {
     enum { OVERLAP = 1024 };
     uint8_t bytes[STEP + OVERLAP];
-    end = end - start > SEARCH_MAX ? start + SEARCH_MAX : end;
     for (uint64_t at = (start + 7) & ~UINT64_C(7); at < end; at += STEP) {
         size_t n = end - at < sizeof bytes ? end - at : sizeof bytes;
-        read_pages(target->peek, at, bytes, n);
+        hx_peek_pages(target->peek, at, bytes, n);
         for (size_t i = 0; i < STEP && i < n; i += 8)
             for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
                 if (n - i >= shapes[k].size &&
@@ -117,98 +104,30 @@ static bool find_in(const struct hx_alloc_target *target, uint64_t start, uint64
     return false;
 }
 
-static bool find_by_shape(const struct hx_alloc_target *target, size_t module, struct state *ret)
+static bool try_data(void *context, const struct hx_alloc_target *target, uint64_t start,
+                     uint64_t end)
 {
-    enum { RANGES = 16 };
-    uint64_t ranges[RANGES][2];
-    size_t n = hx_module_data(target->modules, module, ranges, RANGES);
-    for (size_t i = 0; i < n; i++)
-        if (find_in(target, ranges[i][0], ranges[i][1], ret))
-            return true;
-    return false;
-}
-
-/* A program of glibc has nothing that need be searched. */
-static bool has_glibc(const struct hx_alloc_target *target)
-{
-    uint64_t addr, size;
-    for (size_t i = 0; i < hx_modules_count(target->modules); i++)
-        if (strcmp(hx_module_name(target->modules, i), "libc.so.6") == 0 ||
-            hx_module_symbol(target->modules, i, "gnu_get_libc_version", &addr, &size))
-            return true;
-    return false;
-}
-
-/* The code between its functions, as far as names tell. */
-static void find_code(hx_modules *modules, size_t module, struct hx_range *ret)
-{
-    static const char *const names[] = {"malloc",  "free",          "calloc",
-                                        "realloc", "aligned_alloc", "malloc_usable_size"};
-    uint64_t addr, size, low = UINT64_MAX, high = 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (!hx_module_symbol(modules, module, names[i], &addr, &size))
-            continue;
-        low = addr < low ? addr : low;
-        high = addr + size > high ? addr + size : high;
-    }
-    if (low < high && high - low < 1 << 20)
-        *ret = (struct hx_range){low, high};
-}
-
-/* "1.2.3", alone between two zeros; only in the library itself: programs have such strings of
- * others. */
-static char *find_version(const struct hx_alloc_target *target, size_t module)
-{
-    char bytes[STEP + 16];
-    const char *path = hx_module_path(target->modules, module);
-    const char *name = hx_module_name(target->modules, module);
-    if (strncmp(name, "ld-musl-", 8) != 0 && strncmp(name, "libc.", 5) != 0)
-        return NULL;
-    for (size_t i = 0; i < target->n_mappings; i++) {
-        const struct hx_mapping *mapping = &target->mapping[i];
-        if (mapping->prot != HX_PROT_R || strcmp(mapping->path, path) != 0)
-            continue;
-        uint64_t end =
-            mapping->end - mapping->start > SEARCH_MAX ? mapping->start + SEARCH_MAX : mapping->end;
-        for (uint64_t at = mapping->start; at < end; at += STEP) {
-            size_t n = end - at < sizeof bytes ? end - at : sizeof bytes;
-            if (!hx_peek_read(target->peek, at, bytes, n))
-                continue;
-            for (size_t k = 0; k + 8 < n; k++) {
-                unsigned minor, patch;
-                int length = 0;
-                if (bytes[k] == 0 && bytes[k + 1] == '1' && bytes[k + 2] == '.' &&
-                    memchr(bytes + k + 1, 0, n - k - 1 < 12 ? n - k - 1 : 12) &&
-                    sscanf(bytes + k + 1, "1.%2u.%2u%n", &minor, &patch, &length) == 2 && length &&
-                    bytes[k + 1 + (size_t)length] == 0)
-                    return strdup(bytes + k + 1);
-            }
-        }
-    }
-    return NULL;
+    return find_in(target, start, end, context);
 }
 
 static hx_error *mallocng_find(const struct hx_alloc_target *target,
                                struct hx_allocator_share *share, void **ret_state)
 {
     struct state found = {0};
-    bool searched = !has_glibc(target), by_symbol = false;
     size_t n = hx_modules_count(target->modules), i = 0;
     *ret_state = NULL;
-    for (; i < n; i++) {
-        by_symbol = find_by_symbol(target, i, &found);
-        if (by_symbol || (searched && find_by_shape(target, i, &found)))
-            break;
-    }
-    if (i == n)
+    while (i < n && !find_by_symbol(target, i, &found))
+        i++;
+    bool by_symbol = i < n;
+    if (!by_symbol && !hx_musl_search(target, try_data, &found, &i))
         return NULL;
-    find_code(target->modules, i, &found.code);
+    hx_musl_code(target->modules, i, &found.code);
     struct state *state = malloc(sizeof *state);
     HX_NEED(state);
     *state = found;
     *ret_state = state;
     share->name = strdup("mallocng");
-    share->version = find_version(target, i);
+    share->version = hx_musl_version(target, i);
     share->module = strdup(hx_module_name(target->modules, i));
     share->evidence = strdup(by_symbol ? "__malloc_context by its symbol" : "context by shape");
     HX_NEED(share->name && share->module && share->evidence);

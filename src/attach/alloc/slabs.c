@@ -166,6 +166,7 @@ static void put_object(struct put *put, const struct hx_slab *slab, uint32_t i, 
     }
     if (put->place) {
         uint64_t start = addr, end = addr + (slab->n == 1 ? slab->usable : slab->stride);
+        end = slab->wide ? slab->end : end;
         bytes = end - start;
         put->place->find(put->place->context, slab, i, &addr, &bytes);
         addr = addr < start || addr >= end ? start : addr;

@@ -30,6 +30,7 @@ struct hx_slab {
     uint32_t n;
     enum hx_block_use rest; /* HX_BLOCK_FREE or HX_BLOCK_OWN: what is in no block; between blocks it
                                is always the allocator's */
+    bool wide;              /* a block may reach over others that are marked as the allocator's */
     uint64_t tag;           /* for who added it */
     uint64_t first_use;     /* of its blocks in `use`; set by hx_slabs_sort() */
 };
