@@ -87,11 +87,11 @@ HX_HOT size_t hx_scan_next(const struct hx_decoded *column, uint64_t low, uint64
         const type *v = column->v, least = (type)low;                                              \
         const type range = (type)(high - low);                                                     \
         for (size_t i = from; i < end; i++)                                                        \
-            n += (type)(v[i] - least) <= range && (!pass || pass[i]);                              \
+            n += (type)(v[i] - least) <= range;                                                    \
     }
 
 HX_HOT uint64_t hx_scan_count(const struct hx_decoded *column, uint64_t low, uint64_t high,
-                              const uint8_t *pass, size_t from, size_t end)
+                              size_t from, size_t end)
 {
     uint32_t n = 0;
     if (!clip_interval(column, &low, &high))

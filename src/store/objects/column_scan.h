@@ -12,9 +12,8 @@ void hx_scan_strike(const struct hx_decoded *column, uint64_t low, uint64_t high
 size_t hx_scan_next(const struct hx_decoded *column, uint64_t low, uint64_t high, size_t i,
                     size_t end);
 
-/* How many rows in [from, end) have a value in low..high, of those whose pass[i] is 1; `pass` NULL:
- * of all. */
-uint64_t hx_scan_count(const struct hx_decoded *column, uint64_t low, uint64_t high,
-                       const uint8_t *pass, size_t from, size_t end);
+/* How many rows in [from, end) have a value in low..high. */
+uint64_t hx_scan_count(const struct hx_decoded *column, uint64_t low, uint64_t high, size_t from,
+                       size_t end);
 
 #endif

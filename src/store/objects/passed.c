@@ -61,14 +61,19 @@ static size_t bytes_of(const struct hx_passed *passed)
     return passed->bit ? (size_t)(passed->rows / 64 + 1) * sizeof *passed->bit : 0;
 }
 
+bool hx_passed_can(const struct hx_block_index *index, const struct hx_top *top)
+{
+    struct hx_passed wanted = {.snapshot = 0};
+    return !top->from && top->end == index->rows && index->rows / 8 <= HX_PASSED_BYTES / 2 &&
+           take_conditions(top, &wanted);
+}
+
 void hx_passed_begin(const struct hx_block_index *index, const struct hx_top *top,
                      struct hx_passed *ret)
 {
     *ret = (struct hx_passed){.snapshot = index->snapshot, .rows = index->rows};
-    if (top->from || top->end != index->rows || index->rows / 8 > HX_PASSED_BYTES / 2 ||
-        !take_conditions(top, ret))
-        return;
-    ret->bit = calloc((size_t)(index->rows / 64 + 1), sizeof *ret->bit);
+    if (hx_passed_can(index, top) && take_conditions(top, ret))
+        ret->bit = calloc((size_t)(index->rows / 64 + 1), sizeof *ret->bit);
 }
 
 /* Eight bytes that are 0 or 1 as bits, the first one lowest. */
@@ -128,6 +133,22 @@ HX_HOT bool hx_passed_tell(const struct hx_passed *passed, uint64_t from, uint8_
     for (size_t i = 0; any && i < n; i++)
         pass[i] = bit[i / 64] >> i % 64 & 1;
     return any != 0;
+}
+
+HX_HOT size_t hx_passed_list(const struct hx_passed *passed, uint64_t row, size_t from, size_t end,
+                             uint16_t *ret)
+{
+    size_t n = 0;
+    for (size_t i = from & ~(size_t)63; i < end; i += 64) {
+        uint64_t word = passed->bit[(row + i) / 64];
+        if (i < from)
+            word &= UINT64_MAX << (from - i);
+        if (end - i < 64)
+            word &= ((uint64_t)1 << (end - i)) - 1;
+        for (; word; word &= word - 1)
+            ret[n++] = (uint16_t)(i + (size_t)__builtin_ctzll(word));
+    }
+    return n;
 }
 
 uint64_t hx_passed_count(const struct hx_passed *passed, uint64_t from, uint64_t end)

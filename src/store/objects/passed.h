@@ -39,6 +39,9 @@ const struct hx_passed *hx_passed_find(struct hx_passed_sets *sets,
                                        const struct hx_block_index *index,
                                        const struct hx_top *top);
 
+/* Would a set of a window's conditions be kept? */
+bool hx_passed_can(const struct hx_block_index *index, const struct hx_top *top);
+
 /* Begins a set for who tests all rows; ret->bit is NULL where it makes no sense or there is no
  * memory. Then hx_passed_take() of all blocks, in any order: the `n` rows from `from` on, a
  * multiple of 64, have 0 or 1 in `pass`. Then hx_passed_keep(), which leaves *passed empty. */
@@ -49,6 +52,9 @@ void hx_passed_keep(struct hx_passed_sets *sets, struct hx_passed *passed);
 
 /* The same the other way round; false: none of them passes, and `pass` is not written. */
 bool hx_passed_tell(const struct hx_passed *passed, uint64_t from, uint8_t *pass, size_t n);
+/* Or the numbers of those that pass, counted from `row` on, among from..end; returns how many. */
+size_t hx_passed_list(const struct hx_passed *passed, uint64_t row, size_t from, size_t end,
+                      uint16_t *ret);
 static inline bool hx_passed_has(const struct hx_passed *passed, uint64_t row)
 {
     return passed->bit[row / 64] >> row % 64 & 1;

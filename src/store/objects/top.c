@@ -40,6 +40,9 @@ static struct hx_passed_sets *passed_sets(hx_blocks *blocks);
 
 enum { FEW = 8192 }; /* rows of a block at most that are read one by one */
 
+/* What a pass wants of the rows that the conditions let through. */
+enum wants { WANTS_BYTES, WANTS_ROWS, WANTS_VALUES };
+
 /* What a pass looks at: a block's column, and which of its rows the conditions let through. */
 struct part {
     const struct hx_top *top;
@@ -51,9 +54,10 @@ struct part {
     bool all;                        /* all of them pass */
     struct hx_decoded few;           /* the column where few rows pass: others are anything */
     uint64_t few_value[HX_BLOCK_ROWS];
-    uint16_t at[FEW]; /* these rows, and their values */
-    uint64_t value[FEW];
-    uint8_t pass[HX_BLOCK_ROWS]; /* else: 1 for each that does */
+    uint64_t value[FEW];         /* of these rows */
+    uint8_t pass[HX_BLOCK_ROWS]; /* else: 1 for each that does, for who wants bytes */
+    uint16_t at[HX_BLOCK_ROWS];  /* else: which do, rising, for others */
+    size_t n;                    /* so many; 0 where all do */
 };
 
 typedef hx_error *part_fn(const struct part *part, void *context);
@@ -92,8 +96,19 @@ static hx_error *test_rows(hx_blocks *blocks, const struct hx_block_index *index
     return NULL;
 }
 
+/* From bytes to rows. */
+HX_HOT static size_t list_rows(const struct part *part, uint16_t *at)
+{
+    size_t n = 0;
+    for (size_t i = part->from; i < part->end; i++) {
+        at[n] = (uint16_t)i;
+        n += part->pass[i];
+    }
+    return n;
+}
+
 static hx_error *fill_part(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
-                           struct part *part)
+                           struct part *part, enum wants wants)
 {
     const struct hx_top *top = part->top;
     const struct hx_block *where = &index->block[block];
@@ -102,10 +117,16 @@ static hx_error *fill_part(hx_blocks *blocks, const struct hx_block_index *index
     part->end = top->end < where->from + where->n ? (size_t)(top->end - where->from) : where->n;
     if (part->all)
         return NULL;
+    if (part->passed && wants != WANTS_BYTES) {
+        part->n = hx_passed_list(part->passed, where->from, part->from, part->end, part->at);
+        part->end = part->n ? part->end : part->from;
+        return NULL;
+    }
     if (!part->passed)
-        return test_rows(blocks, index, block, part);
-    if (!hx_passed_tell(part->passed, where->from, part->pass, where->n))
+        HX_TRY(test_rows(blocks, index, block, part));
+    else if (!hx_passed_tell(part->passed, where->from, part->pass, where->n))
         part->end = part->from;
+    part->n = wants == WANTS_BYTES ? 0 : list_rows(part, part->at);
     return NULL;
 }
 
@@ -115,17 +136,10 @@ static hx_error *read_column(hx_blocks *blocks, const struct hx_block_index *ind
 {
     const struct hx_top *top = part->top;
     const size_t few = is_wide(top->derived) ? FEW : FEW / 16;
-    uint16_t *at = part->at;
+    const uint16_t *at = part->at;
     uint64_t *value = part->value;
-    size_t n = part->all ? few + 1 : 0;
-    for (size_t i = part->from; i < part->end && n <= few; i++) {
-        if (!part->pass[i])
-            continue;
-        if (n < few)
-            at[n] = (uint16_t)i;
-        n++;
-    }
-    if (n > few) {
+    const size_t n = part->n;
+    if (part->all || n > few) {
         HX_TRY(hx_blocks_column(blocks, index, block, top->derived, top->column, ret_held));
         part->column = *ret_held;
         return NULL;
@@ -176,12 +190,13 @@ static void begin_part(hx_blocks *blocks, const struct hx_block_index *index,
 /* Calls `look` with each block that has rows to look at. Every second one is decoded aside, while
  * the two before it are looked at. */
 static hx_error *pass_over(hx_blocks *blocks, const struct hx_block_index *index,
-                           const struct hx_top *top, bool with_column, part_fn *look, void *context)
+                           const struct hx_top *top, enum wants wants, part_fn *look, void *context)
 {
     struct part *part = calloc(1, sizeof *part);
     HX_NEED(part);
     begin_part(blocks, index, top, part);
     hx_error *err = NULL;
+    const bool with_column = wants == WANTS_VALUES;
     bool whole = with_column && part->all;
     const size_t first = top->from / HX_BLOCK_ROWS;
     for (size_t block = first; block * (uint64_t)HX_BLOCK_ROWS < top->end && !err; block++) {
@@ -191,7 +206,7 @@ static hx_error *pass_over(hx_blocks *blocks, const struct hx_block_index *index
         }
         err = hx_blocks_interrupted(blocks);
         if (!err)
-            err = fill_part(blocks, index, block, part);
+            err = fill_part(blocks, index, block, part, wants);
         if (err || part->from == part->end)
             continue;
         const struct hx_decoded *held = NULL;
@@ -226,7 +241,7 @@ static hx_error *count_rows(hx_blocks *blocks, const struct hx_block_index *inde
     struct hx_passed_sets *sets = passed_sets(blocks);
     const struct hx_passed *passed = sets ? hx_passed_find(sets, index, top) : NULL;
     *ret = passed ? hx_passed_count(passed, top->from, top->end) : 0;
-    return passed ? NULL : pass_over(blocks, index, top, false, count_part, ret);
+    return passed ? NULL : pass_over(blocks, index, top, WANTS_BYTES, count_part, ret);
 }
 
 struct looking {
@@ -245,7 +260,7 @@ hx_error *hx_top_look(hx_blocks *blocks, const struct hx_block_index *index,
                       const struct hx_top *top, hx_look_fn *look, void *context)
 {
     struct looking looking = {look, context};
-    return pass_over(blocks, index, top, false, look_at_part, &looking);
+    return pass_over(blocks, index, top, WANTS_BYTES, look_at_part, &looking);
 }
 
 /* --- rows of a part ------------------------------------------------------------------- */
@@ -297,34 +312,51 @@ static size_t next_key(const struct part *part, uint64_t low, uint64_t high, siz
     return hx_scan_next(part->column, least, most, i, part->end);
 }
 
-/* The next row from i on that the conditions let through; or part->end. */
-static size_t next_passing(const struct part *part, size_t i)
+/* How many rows pass, and the nth of them. */
+static size_t passing(const struct part *part)
 {
-    if (part->all)
-        return i;
-    const uint8_t *found = memchr(part->pass + i, 1, part->end - i);
-    return found ? (size_t)(found - part->pass) : part->end;
+    return part->all ? part->end - part->from : part->n;
+}
+static size_t passing_row(const struct part *part, size_t nth)
+{
+    return part->all ? part->from + nth : part->at[nth];
 }
 
 /* --- the beginning ------------------------------------------------------------------ */
 
+static hx_error *offer_row(const struct part *part, size_t i, struct hx_best *best)
+{
+    HX_NEED(
+        hx_best_take(best, candidate_of(part->top, hx_decoded_at(part->column, i), part->row + i)));
+    return NULL;
+}
+
+/* Of rows that were chosen one by one. */
+HX_HOT static hx_error *offer_rows(const struct part *part, struct hx_best *best)
+{
+    for (size_t nth = 0; nth < part->n; nth++) {
+        const size_t i = part->at[nth];
+        struct hx_candidate candidate =
+            candidate_of(part->top, hx_decoded_at(part->column, i), part->row + i);
+        if (!best->full || hx_candidate_is_before(&candidate, &best->worst))
+            HX_NEED(hx_best_take(best, candidate));
+    }
+    return NULL;
+}
+
 static hx_error *offer_part(const struct part *part, void *context)
 {
     struct hx_best *best = context;
+    if (!part->all)
+        return offer_rows(part, best);
     for (size_t i = part->from; i < part->end; i++) {
         /* Most rows come behind those there; one of the same key, too, as it is a later row. */
         if (best->full && part->top->backwards)
             i = next_key(part, ~best->worst.key, UINT64_MAX, i);
         else if (best->full)
             i = best->worst.key ? next_key(part, 0, best->worst.key - 1, i) : part->end;
-        else
-            i = next_passing(part, i);
-        if (i == part->end)
-            break;
-        if (!part->all && !part->pass[i])
-            continue;
-        HX_NEED(hx_best_take(
-            best, candidate_of(part->top, hx_decoded_at(part->column, i), part->row + i)));
+        if (i < part->end)
+            HX_TRY(offer_row(part, i, best));
     }
     return NULL;
 }
@@ -356,10 +388,8 @@ HX_HOT static hx_error *count_keys(const struct part *part, void *context)
     const struct hx_top *top = part->top;
     bool same =
         searches->first.low == searches->last.low && searches->first.high == searches->last.high;
-    for (size_t i = part->from; i < part->end; i++) {
-        if (!part->all && !part->pass[i])
-            continue;
-        uint64_t key = sort_key(top, hx_decoded_at(part->column, i));
+    for (size_t nth = 0, n = passing(part); nth < n; nth++) {
+        uint64_t key = sort_key(top, hx_decoded_at(part->column, passing_row(part, nth)));
         count_key(&searches->first, key);
         if (!same)
             count_key(&searches->last, key);
@@ -410,12 +440,14 @@ struct taking {
 static hx_error *take_top_rows(const struct part *part, void *context)
 {
     struct taking *taking = context;
-    for (size_t i = part->from; i < part->end; i++) {
-        i = next_key(part, taking->first, taking->last, i);
+    for (size_t nth = 0, n = passing(part); nth < n; nth++) {
+        size_t i = passing_row(part, nth);
+        if (part->all) {
+            i = next_key(part, taking->first, taking->last, i);
+            nth = i - part->from;
+        }
         if (i == part->end)
             break;
-        if (!part->all && !part->pass[i])
-            continue;
         uint64_t key = sort_key(part->top, hx_decoded_at(part->column, i));
         if (key < taking->first || key > taking->last)
             continue;
@@ -470,7 +502,7 @@ static hx_error *find_keys(hx_blocks *blocks, const struct hx_block_index *index
         bool same = first->low == last->low && first->high == last->high;
         begin_count(first);
         begin_count(last);
-        HX_TRY(pass_over(blocks, index, top, true, count_keys, searches));
+        HX_TRY(pass_over(blocks, index, top, WANTS_VALUES, count_keys, searches));
         const uint64_t *bucket = same ? first->bucket : last->bucket;
         narrow_to_bucket(last, bucket);
         narrow_to_bucket(first, first->bucket);
@@ -493,7 +525,7 @@ static hx_error *take_window(hx_blocks *blocks, const struct hx_block_index *ind
             last->before == UINT64_MAX ? UINT64_MAX : top->offset + top->limit - last->before;
         if (first->low == last->low && taking.last_limit != UINT64_MAX)
             taking.last_limit -= taking.skip;
-        err = pass_over(blocks, index, top, true, take_top_rows, &taking);
+        err = pass_over(blocks, index, top, WANTS_VALUES, take_top_rows, &taking);
     }
     *ret = taking.taken;
     free(searches);
@@ -511,14 +543,12 @@ struct placed {
 static hx_error *take_placed(const struct part *part, void *context)
 {
     struct placed *placed = context;
-    for (size_t i = part->from; i < part->end && placed->taken.n < placed->limit; i++) {
-        if (!part->all && !part->pass[i])
-            continue;
-        if (placed->skip)
-            placed->skip--;
-        else if (!hx_vec_push(&placed->taken, ((struct hx_candidate){0, part->row + i})))
-            return hx_error_nomem();
-    }
+    const size_t n = passing(part);
+    size_t nth = placed->skip < n ? (size_t)placed->skip : n;
+    placed->skip -= nth;
+    for (; nth < n && placed->taken.n < placed->limit; nth++)
+        HX_NEED(hx_vec_push(&placed->taken,
+                            ((struct hx_candidate){0, part->row + passing_row(part, nth)})));
     return NULL;
 }
 
@@ -542,7 +572,7 @@ static hx_error *take_by_row(hx_blocks *blocks, const struct hx_block_index *ind
         within.end = within.from + placed.limit;
         placed.skip = 0;
     }
-    hx_error *err = pass_over(blocks, index, &within, false, take_placed, &placed);
+    hx_error *err = pass_over(blocks, index, &within, WANTS_ROWS, take_placed, &placed);
     for (size_t i = 0; i < placed.taken.n && top->largest; i++)
         placed.taken.v[i].key = ~placed.taken.v[i].row;
     *ret = placed.taken;
@@ -571,7 +601,7 @@ static hx_error *find_last_rows(hx_blocks *blocks, const struct hx_block_index *
     struct hx_top backwards = *top;
     struct hx_best best = {.most = most};
     backwards.backwards = true;
-    hx_error *err = pass_over(blocks, index, &backwards, true, offer_part, &best);
+    hx_error *err = pass_over(blocks, index, &backwards, WANTS_VALUES, offer_part, &best);
     hx_best_end(&best);
     if (!err)
         err = take_rows(&best.taken, 0, ret, ret_n);
@@ -602,7 +632,7 @@ static hx_error *find_rows(hx_blocks *blocks, const struct hx_block_index *index
         err = take_by_row(blocks, index, &within, &found);
     } else if (within.limit && near) {
         struct hx_best best = {.most = most};
-        err = pass_over(blocks, index, &within, true, offer_part, &best);
+        err = pass_over(blocks, index, &within, WANTS_VALUES, offer_part, &best);
         hx_best_end(&best);
         found = best.taken;
     } else if (within.limit) {
@@ -907,6 +937,20 @@ static hx_error *keep_passing(hx_blocks *blocks, const struct hx_block_index *in
     return NULL;
 }
 
+/* Finds which rows pass, where that can be kept: a few of them would cost as much, as they lie in
+ * as many blocks, and who shows them asks how many there are, too. */
+static hx_error *find_passing(hx_blocks *blocks, const struct hx_block_index *index,
+                              const struct hx_top *top)
+{
+    struct hx_passed_sets *sets = passed_sets(blocks);
+    uint64_t count;
+    if (!sets || !hx_passed_can(index, top) || hx_passed_find(sets, index, top))
+        return NULL;
+    HX_TRY(count_rows(blocks, index, top, &count));
+    keep_count(blocks, index, top, count);
+    return NULL;
+}
+
 /* One that holds the window, if need be after a look at what is stored; NULL: none. */
 static hx_error *find_stored(hx_blocks *blocks, const struct hx_block_index *index,
                              const struct hx_top *top, struct kept **ret)
@@ -920,8 +964,10 @@ static hx_error *find_stored(hx_blocks *blocks, const struct hx_block_index *ind
         HX_TRY(keep_ends(blocks, index, top));
         *ret = find_kept(*hx_blocks_tops(blocks), index->snapshot, top);
     }
-    if (*ret || top->limit > HX_ENDS ||
-        (last && (!find_count(blocks, index, top, &count) || count - NEAR > top->offset)))
+    if (*ret || top->limit > HX_ENDS)
+        return NULL;
+    HX_TRY(find_passing(blocks, index, top));
+    if (last && (!find_count(blocks, index, top, &count) || count - NEAR > top->offset))
         return NULL;
     all.conditions = 0;
     all.condition = NULL;
@@ -985,20 +1031,19 @@ HX_HOT static hx_error *count_before(const struct part *part, void *context)
 {
     struct placing *placing = context;
     const struct hx_top *top = part->top;
-    const uint8_t *pass = part->all ? NULL : part->pass;
     uint64_t before = 0, low, high, of = placing->of.key;
     size_t here = placing->of.row <= part->row + part->from ? part->from
                   : placing->of.row < part->row + part->end ? (size_t)(placing->of.row - part->row)
                                                             : part->end;
-    if (values_of(top, 0, of, &low, &high)) { /* equal ones only before the row itself */
-        placing->before += hx_scan_count(part->column, low, high, pass, part->from, here);
+    if (part->all &&
+        values_of(top, 0, of, &low, &high)) { /* equal ones only before the row itself */
+        placing->before += hx_scan_count(part->column, low, high, part->from, here);
         if (of && values_of(top, 0, of - 1, &low, &high))
-            placing->before += hx_scan_count(part->column, low, high, pass, here, part->end);
+            placing->before += hx_scan_count(part->column, low, high, here, part->end);
         return NULL;
     }
-    for (size_t i = part->from; i < part->end; i++) {
-        if (!part->all && !part->pass[i])
-            continue;
+    for (size_t nth = 0, n = passing(part); nth < n; nth++) {
+        const size_t i = passing_row(part, nth);
         uint64_t key = sort_key(top, hx_decoded_at(part->column, i));
         before += key < of || (key == of && i < here);
     }
@@ -1063,7 +1108,7 @@ hx_error *hx_top_place(hx_blocks *blocks, const struct hx_block_index *index,
     }
     HX_TRY(value_at(blocks, index, top->derived, top->column, row, &value));
     struct placing placing = {.of = {sort_key(top, value), row}};
-    HX_TRY(pass_over(blocks, index, top, true, count_before, &placing));
+    HX_TRY(pass_over(blocks, index, top, WANTS_VALUES, count_before, &placing));
     *ret = placing.before;
     return NULL;
 }
