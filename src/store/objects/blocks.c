@@ -608,52 +608,54 @@ static hx_error *find_objects(hx_blocks *blocks, const struct hx_block *block, s
     return err;
 }
 
+#define CLASSES_OF(type)                                                                           \
+    for (size_t from = 0, end; from < size->n; from = end) {                                       \
+        const type *v = size->v, base = (type)size->base;                                          \
+        type all = 0;                                                                              \
+        end = size->n - from < PART ? size->n : from + PART;                                       \
+        for (size_t i = from; i < end; i++) {                                                      \
+            const type bytes = (type)(v[i] + base);                                                \
+            class[i] = (uint16_t)((bytes & (EXACT - 1)) / 8 << 4);                                 \
+            all |= v[i] | bytes;                                                                   \
+        }                                                                                          \
+        for (size_t i = from; (all | size->base) >= EXACT && i < end; i++)                         \
+            class[i] = hx_class_of_size(hx_decoded_at(size, i));                                   \
+    }
+
 /* Few rows are of a size that is not told apart by words: the others need no branch. */
-HX_HOT static void classes_of_sizes(const uint64_t *size, size_t n, uint16_t *class)
+HX_HOT static void classes_of_sizes(const struct hx_decoded *size, uint16_t *class)
 {
     enum { PART = 64, EXACT = 8 * HX_CLASS_EXACT };
-    for (size_t from = 0, end; from < n; from = end) {
-        uint64_t all = 0;
-        end = n - from < PART ? n : from + PART;
-        for (size_t i = from; i < end; i++) {
-            class[i] = (uint16_t)((size[i] & (EXACT - 1)) / 8 << 4);
-            all |= size[i];
-        }
-        for (size_t i = from; all >= EXACT && i < end; i++)
-            class[i] = hx_class_of_size(size[i]);
-    }
+    if (size->shift == 1)
+        CLASSES_OF(uint16_t)
+    else if (size->shift == 2)
+        CLASSES_OF(uint32_t)
+    else
+        for (size_t i = 0; i < size->n; i++)
+            class[i] = hx_class_of_size(hx_decoded_at(size, i));
 }
 
-/* What the values of one column say of the classes; that of the sizes comes first. */
-HX_HOT static void add_classes(int column, const uint64_t *value, size_t n, uint16_t *class)
+HX_HOT static void add_count(const uint8_t *count, size_t n, unsigned shift, uint16_t *class)
 {
-    if (column == HX_COL_SIZE)
-        classes_of_sizes(value, n, class);
-    for (size_t i = 0; column == HX_COL_IN && i < n; i++)
-        class[i] += hx_class_of_in(value[i]);
-    for (size_t i = 0; column == HX_COL_OUT && i < n; i++)
-        class[i] += hx_class_of_out(value[i]);
+    for (size_t i = 0; i < n; i++)
+        class[i] += (uint16_t)(count[i] << shift);
 }
 
-/* Clobbers no value that is being made: it may be that of a column that lies by class. */
+/* Adds what one column, of references in or out, says of the classes. Clobbers no value that is
+ * being made: it may be that of a column that lies by class. */
 static hx_error *classify_by(hx_blocks *blocks, const struct hx_block *block, int column,
-                             const struct hx_decoded *known, uint16_t *class)
+                             uint16_t *class)
 {
-    enum { PART = 1024 };
-    uint64_t value[PART];
+    uint8_t count[4096];
     struct hx_planes planes;
     bool there;
-    hx_error *err = known ? NULL : find_planes(blocks, block, column, true, &planes, &there);
+    hx_error *err = find_planes(blocks, block, column, true, &planes, &there);
     for (size_t from = 0, n; !err && from < block->n; from += n) {
-        n = block->n - from < PART ? block->n - from : PART;
-        for (size_t i = 0; known && i < n; i++)
-            value[i] = hx_decoded_at(known, from + i);
-        if (!known)
-            hx_planes_expand(&planes, from, n, value);
-        add_classes(column, value, n, class + from);
+        n = block->n - from < sizeof count ? block->n - from : sizeof count;
+        hx_planes_clip(&planes, from, n, HX_CLASS_COUNTS, count);
+        add_count(count, n, column == HX_COL_OUT ? 2 : 0, class + from);
     }
-    if (!known)
-        done_planes(blocks, block->index->family);
+    done_planes(blocks, block->index->family);
     return err;
 }
 
@@ -663,11 +665,10 @@ static hx_error *classify_objects(hx_blocks *blocks, const struct hx_block *bloc
     const struct hx_decoded *size;
     HX_TRY(hx_blocks_column(blocks, block->index, block->from / HX_BLOCK_ROWS, HX_PLAIN,
                             HX_COL_SIZE, &size));
-    hx_error *err = classify_by(blocks, block, HX_COL_SIZE, size, class);
+    classes_of_sizes(size, class);
     hx_blocks_release(blocks, size);
-    HX_TRY(err);
-    HX_TRY(classify_by(blocks, block, HX_COL_IN, NULL, class));
-    return classify_by(blocks, block, HX_COL_OUT, NULL, class);
+    HX_TRY(classify_by(blocks, block, HX_COL_IN, class));
+    return classify_by(blocks, block, HX_COL_OUT, class);
 }
 
 /* Edges lie by source: goes over the objects [*source, ...) of one block, those from row *at on

@@ -22,6 +22,8 @@ enum {
     HX_EDGE_CLASSES = HX_CLASSES * 4
 };
 
+enum { HX_CLASS_COUNTS = 3 }; /* references in or out: so many or more are one */
+
 /* An object's class is the sum of what its columns say: less than HX_CLASSES. */
 static inline uint16_t hx_class_of_size(uint64_t size)
 {
@@ -32,11 +34,11 @@ static inline uint16_t hx_class_of_size(uint64_t size)
 }
 static inline uint16_t hx_class_of_out(uint64_t out)
 {
-    return (uint16_t)((out < 3 ? out : 3) << 2);
+    return (uint16_t)((out < HX_CLASS_COUNTS ? out : HX_CLASS_COUNTS) << 2);
 }
 static inline uint16_t hx_class_of_in(uint64_t in)
 {
-    return (uint16_t)(in < 3 ? in : 3);
+    return (uint16_t)(in < HX_CLASS_COUNTS ? in : HX_CLASS_COUNTS);
 }
 static inline uint16_t hx_class_of(uint64_t size, uint64_t in, uint64_t out)
 {

@@ -308,6 +308,21 @@ void hx_planes_narrow(const struct hx_planes *planes, size_t n, unsigned shift, 
         expand_planes(planes, 0, 0, n, ret);
 }
 
+HX_HOT void hx_planes_clip(const struct hx_planes *planes, size_t from, size_t n, uint8_t most,
+                           uint8_t *ret)
+{
+    const uint8_t base = planes->base < most ? (uint8_t)planes->base : most;
+    const uint8_t room = (uint8_t)(most - base);
+    const uint8_t *low = planes->n && planes->plane[0] ? planes->plane[0] + from : zeros;
+    for (size_t i = 0; i < n; i++)
+        ret[i] = (uint8_t)(base + (low[i] < room ? low[i] : room));
+    for (unsigned p = 1; p < planes->n; p++) {
+        const uint8_t *plane = planes->plane[p] ? planes->plane[p] + from : zeros;
+        for (size_t i = 0; i < n; i++)
+            ret[i] = plane[i] ? most : ret[i];
+    }
+}
+
 void hx_planes_expand(const struct hx_planes *planes, size_t from, size_t n, uint64_t *ret)
 {
     expand_planes(planes, planes->base, from, n, ret);

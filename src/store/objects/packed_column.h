@@ -78,6 +78,10 @@ void hx_planes_narrow(const struct hx_planes *planes, size_t n, unsigned shift, 
 /* The n values from row `from` on. */
 void hx_planes_expand(const struct hx_planes *planes, size_t from, size_t n, uint64_t *ret);
 
+/* The same of a column that does not lie by class, values above `most` as `most`. */
+void hx_planes_clip(const struct hx_planes *planes, size_t from, size_t n, uint8_t most,
+                    uint8_t *ret);
+
 /* Loops that are worth vector registers, also where the rest of the program is built without. */
 #if defined(__GNUC__) && !defined(__clang__)
 #define HX_HOT __attribute__((optimize("O3")))
