@@ -26,7 +26,7 @@ enum { SIEVE_BITS = 1 << 19, SIEVE_BYTES = 26 << 20 };
 
 /* Decoded columns to keep. The addresses and sizes of 10 million objects are 60 MB, where their
  * rows lie 20. */
-enum { CACHE_BYTES = 76 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
+enum { CACHE_BYTES = 68 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
 
 /* Indexes and lists of names to keep: they are looked for one after the other, and a store may have
  * a snapshot for each second of a day. */

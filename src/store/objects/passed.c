@@ -124,17 +124,6 @@ void hx_passed_keep(struct hx_passed_sets *sets, struct hx_passed *passed)
     *passed = (struct hx_passed){0};
 }
 
-HX_HOT bool hx_passed_tell(const struct hx_passed *passed, uint64_t from, uint8_t *pass, size_t n)
-{
-    const uint64_t *bit = passed->bit + from / 64;
-    uint64_t any = 0;
-    for (size_t i = 0; i < n; i += 64)
-        any |= bit[i / 64];
-    for (size_t i = 0; any && i < n; i++)
-        pass[i] = bit[i / 64] >> i % 64 & 1;
-    return any != 0;
-}
-
 HX_HOT size_t hx_passed_list(const struct hx_passed *passed, uint64_t row, size_t from, size_t end,
                              uint16_t *ret)
 {

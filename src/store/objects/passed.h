@@ -8,9 +8,9 @@
 #include "store/objects/top.h"
 
 enum {
-    HX_PASSED = 8,            /* sets that are kept */
-    HX_PASSED_MAX = 16,       /* conditions of one */
-    HX_PASSED_BYTES = 8 << 20 /* of all sets; larger ones are not kept */
+    HX_PASSED = 16,            /* sets that are kept */
+    HX_PASSED_MAX = 16,        /* conditions of one */
+    HX_PASSED_BYTES = 16 << 20 /* of all sets; larger ones are not kept */
 };
 
 static inline bool hx_condition_is_any(const struct hx_condition *condition)
@@ -50,9 +50,7 @@ void hx_passed_begin(const struct hx_block_index *index, const struct hx_top *to
 void hx_passed_take(struct hx_passed *passed, uint64_t from, const uint8_t *pass, size_t n);
 void hx_passed_keep(struct hx_passed_sets *sets, struct hx_passed *passed);
 
-/* The same the other way round; false: none of them passes, and `pass` is not written. */
-bool hx_passed_tell(const struct hx_passed *passed, uint64_t from, uint8_t *pass, size_t n);
-/* Or the numbers of those that pass, counted from `row` on, among from..end; returns how many. */
+/* The numbers of those that pass, counted from `row` on, in [from, end); returns how many. */
 size_t hx_passed_list(const struct hx_passed *passed, uint64_t row, size_t from, size_t end,
                       uint16_t *ret);
 static inline bool hx_passed_has(const struct hx_passed *passed, uint64_t row)

@@ -62,9 +62,8 @@ HX_HOT static void add_rows(struct hx_sums *sums, const struct hx_decoded *const
                             const struct hx_passing *rows)
 {
     const enum hx_sums_by by = sums->by;
-    for (size_t i = rows->from; i < rows->end && !sums->many; i++) {
-        if (rows->pass && !rows->pass[i])
-            continue;
+    for (size_t nth = 0; nth < rows->n && !sums->many; nth++) {
+        const size_t i = hx_passing_row(rows, nth);
         uint64_t bytes = hx_decoded_at(column[0], i);
         uint64_t number = column[1] ? hx_decoded_at(column[1], i) : hx_block_size_class(bytes);
         int kind = by == HX_SUMS_SHAPE   ? HX_SUMS_OF_SHAPE

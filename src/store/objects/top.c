@@ -41,7 +41,7 @@ static struct hx_passed_sets *passed_sets(hx_blocks *blocks);
 enum { FEW = 8192 }; /* rows of a block at most that are read one by one */
 
 /* What a pass wants of the rows that the conditions let through. */
-enum wants { WANTS_BYTES, WANTS_ROWS, WANTS_VALUES };
+enum wants { WANTS_COUNT, WANTS_ROWS, WANTS_VALUES };
 
 /* What a pass looks at: a block's column, and which of its rows the conditions let through. */
 struct part {
@@ -55,8 +55,8 @@ struct part {
     struct hx_decoded few;           /* the column where few rows pass: others are anything */
     uint64_t few_value[HX_BLOCK_ROWS];
     uint64_t value[FEW];         /* of these rows */
-    uint8_t pass[HX_BLOCK_ROWS]; /* else: 1 for each that does, for who wants bytes */
-    uint16_t at[HX_BLOCK_ROWS];  /* else: which do, rising, for others */
+    uint8_t pass[HX_BLOCK_ROWS]; /* while they are tested: 1 for each that does */
+    uint16_t at[HX_BLOCK_ROWS];  /* then: which do, rising, unless they are only counted */
     size_t n;                    /* so many; 0 where all do */
 };
 
@@ -96,6 +96,14 @@ static hx_error *test_rows(hx_blocks *blocks, const struct hx_block_index *index
     return NULL;
 }
 
+static size_t count_bytes(const struct part *part)
+{
+    uint32_t n = 0;
+    for (size_t i = part->from; i < part->end; i++)
+        n += part->pass[i];
+    return n;
+}
+
 /* From bytes to rows. */
 HX_HOT static size_t list_rows(const struct part *part, uint16_t *at)
 {
@@ -117,16 +125,13 @@ static hx_error *fill_part(hx_blocks *blocks, const struct hx_block_index *index
     part->end = top->end < where->from + where->n ? (size_t)(top->end - where->from) : where->n;
     if (part->all)
         return NULL;
-    if (part->passed && wants != WANTS_BYTES) {
+    if (part->passed)
         part->n = hx_passed_list(part->passed, where->from, part->from, part->end, part->at);
-        part->end = part->n ? part->end : part->from;
-        return NULL;
-    }
-    if (!part->passed)
+    else
         HX_TRY(test_rows(blocks, index, block, part));
-    else if (!hx_passed_tell(part->passed, where->from, part->pass, where->n))
-        part->end = part->from;
-    part->n = wants == WANTS_BYTES ? 0 : list_rows(part, part->at);
+    if (!part->passed)
+        part->n = wants == WANTS_COUNT ? count_bytes(part) : list_rows(part, part->at);
+    part->end = part->n ? part->end : part->from;
     return NULL;
 }
 
@@ -225,13 +230,20 @@ static hx_error *pass_over(hx_blocks *blocks, const struct hx_block_index *index
     return err;
 }
 
+/* How many rows pass, and the nth of them. */
+static size_t passing(const struct part *part)
+{
+    return part->all ? part->end - part->from : part->n;
+}
+static size_t passing_row(const struct part *part, size_t nth)
+{
+    return part->all ? part->from + nth : part->at[nth];
+}
+
 static hx_error *count_part(const struct part *part, void *context)
 {
     uint64_t *count = context;
-    uint64_t sum = 0;
-    for (size_t i = part->from; i < part->end; i++)
-        sum += part->all || part->pass[i];
-    *count += sum;
+    *count += passing(part);
     return NULL;
 }
 
@@ -241,7 +253,7 @@ static hx_error *count_rows(hx_blocks *blocks, const struct hx_block_index *inde
     struct hx_passed_sets *sets = passed_sets(blocks);
     const struct hx_passed *passed = sets ? hx_passed_find(sets, index, top) : NULL;
     *ret = passed ? hx_passed_count(passed, top->from, top->end) : 0;
-    return passed ? NULL : pass_over(blocks, index, top, WANTS_BYTES, count_part, ret);
+    return passed ? NULL : pass_over(blocks, index, top, WANTS_COUNT, count_part, ret);
 }
 
 struct looking {
@@ -252,7 +264,7 @@ struct looking {
 static hx_error *look_at_part(const struct part *part, void *context)
 {
     const struct looking *looking = context;
-    const struct hx_passing rows = {part->from, part->end, part->all ? NULL : part->pass};
+    const struct hx_passing rows = {part->from, passing(part), part->all ? NULL : part->at};
     return looking->look(looking->context, (size_t)(part->row / HX_BLOCK_ROWS), &rows);
 }
 
@@ -260,7 +272,7 @@ hx_error *hx_top_look(hx_blocks *blocks, const struct hx_block_index *index,
                       const struct hx_top *top, hx_look_fn *look, void *context)
 {
     struct looking looking = {look, context};
-    return pass_over(blocks, index, top, WANTS_BYTES, look_at_part, &looking);
+    return pass_over(blocks, index, top, WANTS_ROWS, look_at_part, &looking);
 }
 
 /* --- rows of a part ------------------------------------------------------------------- */
@@ -310,16 +322,6 @@ static size_t next_key(const struct part *part, uint64_t low, uint64_t high, siz
     if (!values_of(part->top, low, high, &least, &most))
         return next_ranked(part->top, part->column, low, high, i, part->end);
     return hx_scan_next(part->column, least, most, i, part->end);
-}
-
-/* How many rows pass, and the nth of them. */
-static size_t passing(const struct part *part)
-{
-    return part->all ? part->end - part->from : part->n;
-}
-static size_t passing_row(const struct part *part, size_t nth)
-{
-    return part->all ? part->from + nth : part->at[nth];
 }
 
 /* --- the beginning ------------------------------------------------------------------ */

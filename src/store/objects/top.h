@@ -40,12 +40,16 @@ hx_error *hx_top_place(hx_blocks *blocks, const struct hx_block_index *index,
                        const struct hx_top *top, uint64_t row, bool near, bool *ret_there,
                        uint64_t *ret);
 
-/* Looks at the rows that the conditions let through, block by block in their order: the numbers of
- * the block's rows; `pass` is 1 for each that is among them, NULL: all are. */
+/* Looks at the rows that the conditions let through, block by block in their order: the n numbers
+ * of the block's rows in `at`, rising; NULL: `from` and those behind it. */
 struct hx_passing {
-    size_t from, end;
-    const uint8_t *pass;
+    size_t from, n;
+    const uint16_t *at;
 };
+static inline size_t hx_passing_row(const struct hx_passing *rows, size_t nth)
+{
+    return rows->at ? rows->at[nth] : rows->from + nth;
+}
 typedef hx_error *hx_look_fn(void *context, size_t block, const struct hx_passing *rows);
 hx_error *hx_top_look(hx_blocks *blocks, const struct hx_block_index *index,
                       const struct hx_top *top, hx_look_fn *look, void *context);
