@@ -138,6 +138,9 @@ hx_error *hx_store_suppress(hx_store *store, int64_t number, hx_suppressions *li
  * a signal handler. */
 void hx_store_interrupt(hx_store *store);
 
+/* From `on` until off nobody looks at what is read: its columns take no room of others. */
+void hx_store_aloof(hx_store *store, bool on);
+
 /* The number of a snapshot by "first", "last" or digits; HX_E_ABSENT when there is none. */
 hx_error *hx_store_resolve(hx_store *store, const char *which, int64_t *ret);
 

@@ -551,6 +551,11 @@ void hx_store_interrupt(hx_store *store)
     sqlite3_interrupt(store->db);
 }
 
+void hx_store_aloof(hx_store *store, bool on)
+{
+    hx_blocks_aloof(store->blocks, on);
+}
+
 hx_error *hx_store_resolve(hx_store *store, const char *which, int64_t *ret)
 {
     int64_t count, id = 0;

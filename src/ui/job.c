@@ -271,8 +271,11 @@ void hx_jobs_start(hx_jobs *jobs, struct hx_job *job)
 {
     pthread_mutex_lock(&jobs->lock);
     struct lane *lane = &jobs->lane[job->lane];
-    if (lane->running && lane->running->ahead)
-        cancel_running(lane);
+    for (int i = 0; i < HX_LANES; i++) { /* of any that the job would wait for */
+        struct lane *other = &jobs->lane[i];
+        if (other->store_lock == lane->store_lock && other->running && other->running->ahead)
+            cancel_running(other);
+    }
     for (struct hx_job *other = lane->queue; other; other = other->next)
         if (other->ahead)
             atomic_store(&other->cancel, true);

@@ -16,6 +16,8 @@
 #define BUSY_MS 200
 /* So are the figures of a recorder. */
 #define RECORDING_MS 1000
+/* So long nobody has pressed a key when rows of other snapshots are read ahead. */
+#define IDLE_MS 100
 /* Many keys at once (a key that is held down) are drawn at least this often. */
 #define TOGETHER_MS 30
 
@@ -104,6 +106,8 @@ static int wait_ms(struct hx_ui *ui)
 {
     bool busy = hx_jobs_busy(ui->jobs, HX_LANE_READ) || hx_jobs_busy(ui->jobs, HX_LANE_WORK);
     int ms = busy ? BUSY_MS : ui->options->recording ? RECORDING_MS : -1;
+    if (hx_pane_wants_beside(ui, hx_ui_pane(ui)))
+        ms = IDLE_MS;
     uint64_t now = hx_now_ns();
     int key = hx_input_wait_ms(&ui->term.input, now);
     if (key >= 0 && (ms < 0 || key < ms))
@@ -161,8 +165,13 @@ hx_error *hx_ui_loop(struct hx_ui *ui)
         struct pollfd fds[] = {{.fd = STDIN_FILENO, .events = POLLIN},
                                {.fd = hx_term_signal_fd(), .events = POLLIN},
                                {.fd = hx_jobs_fd(ui->jobs), .events = POLLIN}};
-        if (poll(fds, 3, wait_ms(ui)) < 0 && errno != EINTR)
+        const uint64_t since = hx_now_ns();
+        const int ready = poll(fds, 3, wait_ms(ui));
+        if (ready < 0 && errno != EINTR)
             return hx_error_os(errno, "explorer", "poll");
+        if (!ready && hx_now_ns() - since >= IDLE_MS * 1000000 &&
+            hx_pane_wants_beside(ui, hx_ui_pane(ui)))
+            hx_pane_look_beside(ui, hx_ui_pane(ui));
         signals(ui);
         if (!ui->quit && !hx_term_read(&ui->term))
             ui->quit = ui->killed = true; /* the terminal is gone */

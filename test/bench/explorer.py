@@ -202,6 +202,19 @@ def on_terminal(store):
     return times, waits, memory
 
 
+def beside_on_terminal(store):
+    """Another snapshot of a filtered list, a second after the last key."""
+    terminal = Terminal(store)
+    times = []
+    terminal.quiet(terminal.begin)
+    terminal.quiet(terminal.key(b"8"))
+    terminal.quiet(terminal.key(b":filter retained_bytes > 1M\r"), 1.0)
+    for key in (b"[", b"[", b"]", b"]"):
+        times.append(terminal.quiet(terminal.key(key), 1.0)[1])
+    terminal.end()
+    return times
+
+
 def main():
     parse = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parse.add_argument("objects", type=int, nargs="?", default=10_000_000)
@@ -230,6 +243,7 @@ def main():
         shown, waits, terminal_memory = on_terminal(store)
         show("on a terminal", shown, terminal_memory)
         show("while a chain is looked for", waits, terminal_memory)
+        show("[ ] of a filter, in no haste", beside_on_terminal(store), terminal_memory)
         peak = max(memory, asked_memory, terminal_memory)
         print(f"aims: first screen {AIM['first']:.1f} s: {first:.3f}; a key {AIM['key'] * 1000:.0f} ms"
               f" at the 99th percentile: {p99 * 1000:.1f}, the slowest {AIM['slowest'] * 1000:.0f}:"

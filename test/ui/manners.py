@@ -172,6 +172,25 @@ def test_prompt():
     quit_of(terminal)
 
 
+def test_read_ahead():
+    """Who waits has rows of the snapshots beside read ahead: they are those that hurry brings."""
+    shown = []
+    for idle in (0, 0.3 * SLOW):
+        terminal = on_objects()
+        terminal.send(":filter bytes > 10\r")
+        expect(terminal, "filter", "Filter: bytes > 10")
+        for key in "[]>[]":
+            terminal.settle()
+            time.sleep(idle)
+            terminal.send(key)
+            terminal.settle()
+            shown.append(terminal.screen.text())
+        quit_of(terminal)
+    half = len(shown) // 2
+    check(shown[:half] == shown[half:], "what was read ahead is not what is there")
+    check(shown[0] != shown[1], "both snapshots show the same")
+
+
 # --- mouse
 
 

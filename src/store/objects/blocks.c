@@ -28,6 +28,9 @@ enum { SIEVE_BITS = 1 << 19, SIEVE_BYTES = 26 << 20 };
  * rows lie 20. */
 enum { CACHE_BYTES = 68 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
 
+/* Of these, columns that nobody looks at. */
+enum { ALOOF_BYTES = 8 << 20 };
+
 /* Indexes and lists of names to keep: they are looked for one after the other, and a store may have
  * a snapshot for each second of a day. */
 enum { KEPT_LISTS = 256 };
@@ -39,6 +42,7 @@ struct entry {
     unsigned users;
     bool again;     /* it was asked for more than once */
     bool ahead;     /* it was decoded aside, and nobody has asked for it yet */
+    bool aloof;     /* it was decoded aloof */
     bool forgotten; /* in no list any more; the last user frees it */
     size_t bytes;
     struct entry *next;          /* in the slot */
@@ -70,6 +74,8 @@ struct hx_blocks {
     struct hx_window *window;
     size_t sieves;
     atomic_bool interrupted;
+    bool aloof;           /* what is decoded now nobody looks at: */
+    size_t aloof_bytes;   /* in entries that were decoded so */
     const uint16_t *pick; /* the rows of the block that are decoded; NULL: all */
     size_t picks;
     const struct hx_decoded *place; /* held: where rows lie of the planes that were found */
@@ -138,6 +144,7 @@ static void unlink_from_slot(hx_blocks *blocks, struct entry *entry)
         link = &(*link)->next;
     *link = entry->next;
     blocks->bytes -= entry->bytes;
+    blocks->aloof_bytes -= entry->aloof ? entry->bytes : 0;
 }
 
 static void drop(hx_blocks *blocks, struct entry *entry)
@@ -174,6 +181,16 @@ void hx_blocks_interrupt(hx_blocks *blocks)
 void hx_blocks_go_on(hx_blocks *blocks)
 {
     atomic_store(&blocks->interrupted, false);
+}
+
+void hx_blocks_aloof(hx_blocks *blocks, bool on)
+{
+    blocks->aloof = on;
+    for (struct entry *entry = blocks->oldest, *newer; entry; entry = newer) {
+        newer = entry->newer;
+        if (entry->aloof && !entry->users)
+            drop(blocks, entry);
+    }
 }
 
 hx_error *hx_blocks_interrupted(const hx_blocks *blocks)
@@ -401,8 +418,13 @@ hx_error *hx_blocks_names(hx_blocks *blocks, int64_t snapshot, enum hx_name_list
 
 static void evict_blocks(hx_blocks *blocks, size_t bytes)
 {
-    for (struct entry *entry = blocks->oldest, *newer; entry && blocks->bytes + bytes > CACHE_BYTES;
-         entry = newer) {
+    struct entry *entry = blocks->oldest, *newer;
+    for (; entry && blocks->aloof && blocks->aloof_bytes + bytes > ALOOF_BYTES; entry = newer) {
+        newer = entry->newer;
+        if (!entry->users && entry->aloof)
+            drop(blocks, entry);
+    }
+    for (entry = blocks->oldest; entry && blocks->bytes + bytes > CACHE_BYTES; entry = newer) {
         newer = entry->newer;
         if (!entry->users)
             drop(blocks, entry);
@@ -1097,6 +1119,8 @@ static void put_in_slot(hx_blocks *blocks, struct entry *entry)
     entry->next = *slot;
     *slot = entry;
     blocks->bytes += entry->bytes;
+    entry->aloof = blocks->aloof;
+    blocks->aloof_bytes += entry->aloof ? entry->bytes : 0;
 }
 
 hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index, size_t block,

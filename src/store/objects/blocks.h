@@ -118,6 +118,9 @@ void hx_blocks_interrupt(hx_blocks *blocks);
 void hx_blocks_go_on(hx_blocks *blocks);
 hx_error *hx_blocks_interrupted(const hx_blocks *blocks);
 
+/* From `on` until off, what is decoded nobody looks at: it has little room and is then dropped. */
+void hx_blocks_aloof(hx_blocks *blocks, bool on);
+
 /* Was an index of that snapshot asked for before? */
 bool hx_blocks_knows(const hx_blocks *blocks, int64_t snapshot);
 

@@ -553,6 +553,7 @@ static void start_fetch(struct hx_ui *ui, struct hx_pane *pane, int64_t snapshot
     fetch->want = ++pane->want;
     fetch->screen = pane->screen;
     fetch->with_facts = whole;
+    pane->beside = whole ? 0 : pane->beside;
     fetch->keep_row = fetch->count = -1;
     if (whole && pane->keep)
         fetch->keep = strdup(pane->keep);

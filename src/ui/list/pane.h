@@ -54,6 +54,8 @@ struct hx_pane {
     bool ahead;             /* a job is under way that loads more rows than are looked at */
     bool stale;             /* rows are of another snapshot or order */
     uint64_t want;          /* number of the newest load; older ones are ignored */
+    int beside;             /* snapshots beside this one that were read ahead, or are */
+    bool looks_beside;      /* a job is under way that does */
     char *keep;             /* key of the row to find again, owned */
     char *problem;          /* why loading failed, owned */
     /* of the last drawing */
@@ -111,6 +113,11 @@ void hx_pane_set_rows(struct hx_pane *pane, struct hx_table *rows);
 /* Searches visible text from the row after (before) the cursor on, around the end. */
 hx_error *hx_pane_search(struct hx_ui *ui, struct hx_pane *pane, const char *pattern,
                          bool backwards);
+
+/* Are there rows of snapshots beside the shown one to be read ahead? Nothing else is under way. */
+bool hx_pane_wants_beside(const struct hx_ui *ui, const struct hx_pane *pane);
+/* Begins to read those of one of them, which any key ends. */
+void hx_pane_look_beside(struct hx_ui *ui, struct hx_pane *pane);
 
 /* Writes all rows to a file; its ending says the form. */
 hx_error *hx_pane_write(struct hx_ui *ui, struct hx_pane *pane, const char *path, bool overwrite);
