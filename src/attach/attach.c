@@ -3,6 +3,7 @@
 
 #include "attach/memwatch.h"
 #include "attach/roots/program_roots.h"
+#include "attach/roots/rename.h"
 #include "attach/roots/rootmap.h"
 #include "attach/target.h"
 #include "attach/types/debug_types.h"
@@ -154,6 +155,34 @@ hx_error *hx_attach_debug_types(hx_attach *attach, const struct hx_snapshot *sna
                                 struct hx_debug_types *ret)
 {
     return hx_debug_types_find(snapshot, attach->code, deadline_ns, progress, ret);
+}
+
+/* The number that a file of code has; HX_NO_FILE: none, or another one may be meant. */
+static uint32_t find_code(const hx_code *code, const struct hx_loaded_file *file)
+{
+    const char *build_id = file->build_id ? file->build_id : "";
+    uint32_t found = HX_NO_FILE;
+    for (size_t i = 0, n = hx_code_count(code); i < n; i++) {
+        if (strcmp(hx_code_path(code, (uint32_t)i), file->path) != 0 ||
+            strcmp(hx_code_build_id(code, (uint32_t)i), build_id) != 0)
+            continue;
+        if (found != HX_NO_FILE)
+            return HX_NO_FILE;
+        found = (uint32_t)i;
+    }
+    return found;
+}
+
+hx_error *hx_attach_rename(hx_attach *attach, struct hx_snapshot *snapshot,
+                           const struct hx_progress *progress)
+{
+    struct hx_reading *reading = hx_code_reading(attach->code);
+    for (size_t i = 0; i < snapshot->loaded.n; i++)
+        snapshot->loaded.v[i].code = find_code(attach->code, &snapshot->loaded.v[i]);
+    hx_reading_listen(reading, progress);
+    hx_error *err = hx_roots_rename(snapshot, NULL, attach->code, progress);
+    hx_reading_listen(reading, NULL);
+    return err;
 }
 
 void hx_attach_cache_types(hx_attach *attach)

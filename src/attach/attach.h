@@ -17,6 +17,8 @@ typedef struct hx_code hx_code; /* sym/code.h */
 struct hx_capture_options {
     uint64_t max_pause_ns; /* 0: none. A stop that would last longer is given up */
     unsigned threads;      /* readers in the agent; 0: 2 */
+    uint64_t names_ns; /* what names of debug information may take; then the snapshot is `unnamed`.
+                          0: a while, and what is missing then is left out */
     /* Who allocated: a recording of the stop at stop_ns (CLOCK_MONOTONIC), which becomes the
      * snapshot's. HX_E_ABSENT: there is none any more. NULL: nobody records. */
     hx_error *(*recording)(void *context, uint64_t stop_ns, const struct hx_progress *progress,
@@ -82,6 +84,14 @@ struct hx_debug_types;
 hx_error *hx_attach_debug_types(hx_attach *attach, const struct hx_snapshot *snapshot,
                                 uint64_t deadline_ns, const struct hx_progress *progress,
                                 struct hx_debug_types *ret);
+
+/* Gives the roots of a stored snapshot of this target, loaded with hx_store_load_stop(), the names
+ * that its capture left to later (hx_roots_rename()); it is ready for hx_attach_debug_types(). */
+hx_error *hx_attach_rename(hx_attach *attach, struct hx_snapshot *snapshot,
+                           const struct hx_progress *progress);
+
+/* Notes, and counts as lost, what was left out of the files that these two read. */
+void hx_attach_note_unread(const hx_attach *attach, struct hx_snapshot *snapshot);
 
 /* From now on what is read for these comes from the user's cache, and goes there. */
 void hx_attach_cache_types(hx_attach *attach);

@@ -3,6 +3,7 @@
 
 #include "attach/roots/backtrace.h"
 #include "attach/roots/rootmap.h"
+#include "base/cleanup.h"
 #include "base/timing.h"
 #include "record/launch.h"
 #include "record/read/join.h"
@@ -212,7 +213,8 @@ hx_error *hx_target_build(hx_attach *attach, struct hx_snapshot *snapshot,
         note_other_malloc(attach, snapshot);
     begun = hx_timing_begin();
     if (!err)
-        err = hx_backtraces(snapshot, attach->via, attach->code, progress, &frames);
+        err = hx_backtraces(snapshot, attach->via, attach->code, options->names_ns, progress,
+                            &frames);
     if (!err)
         err = hx_rootmap(snapshot, attach->modules, &excluded, &frames);
     hx_frame_parts_deinit(&frames);
@@ -231,6 +233,14 @@ static void note_unread(struct hx_snapshot *snapshot, const struct hx_text *note
     if (!snapshot->notes.n || !strstr(hx_text_str(&snapshot->notes), notes->s))
         hx_snapshot_note(snapshot, false, "%s", notes->s);
     hx_snapshot_lose(snapshot, "parts of files with names that were not read", n, 0, 0);
+}
+
+void hx_attach_note_unread(const hx_attach *attach, struct hx_snapshot *snapshot)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text notes = {0};
+    uint64_t n;
+    hx_reading_tell(hx_code_reading(attach->code), &notes, &n);
+    note_unread(snapshot, &notes, n);
 }
 
 void hx_target_finish(const hx_attach *attach, struct hx_snapshot *snapshot)

@@ -26,6 +26,12 @@ static hx_error *add_to_store(void *session, hx_store *store, struct hx_snapshot
     return hx_take_add(session, store, snapshot, analysis, progress, ret);
 }
 
+static hx_error *name_stored(void *session, hx_store *store, int64_t number,
+                             const struct hx_apart *apart, const struct hx_progress *progress)
+{
+    return hx_take_names(session, store, number, apart, progress);
+}
+
 static void drop_taken(void *session)
 {
     hx_take_drop(session);
@@ -120,6 +126,7 @@ static hx_error *run_explorer(const struct hx_args *args, hx_store *store,
         .take = session ? take_again : NULL,
         .add = session ? add_to_store : NULL,
         .drop = session ? drop_taken : NULL,
+        .name = session ? name_stored : NULL,
         .recording = session && session->recorder ? tell_recording : NULL,
         .read = session && session->attach ? read_live : NULL,
         .facts = session && session->pid ? tell_live : NULL,
@@ -214,6 +221,8 @@ static hx_error *explore_into(const struct hx_args *args, struct hx_session *ses
         session->analysis.parts = HX_ANALYSE_LATER;
     if (!explorer || args->script || getenv("HEAPX_SCRIPT"))
         HX_TRY(take_first(session, store));
+    /* roots of the call may be told by frames and fields */
+    session->hurries = explorer && session->analysis.parts == HX_ANALYSE_LATER && !args->n_roots;
     hx_error *err = explore(args, store, session, title, precious), *unread;
     int64_t first = 0;
     unread = hx_store_next(store, 0, &first);

@@ -116,6 +116,7 @@ static hx_error *symbolize_one(struct symbolizing *symbolizing, int64_t number)
     HX_TRY(hx_roots_rename(snapshot, found.modules, found.code, progress));
     HX_TRY(hx_debug_types_find(snapshot, found.code, UINT64_MAX, progress, &types));
     HX_TRY(hx_type_objects(args, snapshot, &types, progress));
+    hx_snapshot_named(snapshot);
     HX_TRY(hx_store_rename(symbolizing->store, number, snapshot, progress));
     snprintf(word, sizeof word, "%lld", (long long)number);
     return hx_revise(args, symbolizing->console, symbolizing->store, word, parts);

@@ -247,6 +247,24 @@ void hx_snapshot_note(struct hx_snapshot *snapshot, bool partial, const char *fo
     va_end(args);
 }
 
+void hx_snapshot_named(struct hx_snapshot *snapshot)
+{
+    static const char gap[] = "; ";
+    char *at = snapshot->notes.n ? strstr(snapshot->notes.s, HX_UNNAMED) : NULL;
+    snapshot->unnamed = false;
+    if (!at)
+        return;
+    size_t n = strlen(HX_UNNAMED);
+    if (strncmp(at + n, gap, strlen(gap)) == 0) {
+        n += strlen(gap);
+    } else if (at != snapshot->notes.s) { /* the last one of several */
+        at -= strlen(gap);
+        n += strlen(gap);
+    }
+    memmove(at, at + n, strlen(at + n) + 1);
+    snapshot->notes.n -= n;
+}
+
 static struct hx_loss *find_loss(struct hx_snapshot *snapshot, const char *what, uint64_t address)
 {
     for (size_t i = 0; i < snapshot->losses.n; i++) {

@@ -231,6 +231,10 @@ struct hx_loss {
     bool has_bytes, has_address;
 };
 
+/* The note of one that is unnamed. */
+#define HX_UNNAMED                                                                                 \
+    "names and types of debug information are still to be read (heapx symbolize reads them, too)"
+
 struct hx_snapshot {
     /* who and when */
     int64_t taken_at_ns;   /* CLOCK_REALTIME at the stop */
@@ -266,6 +270,7 @@ struct hx_snapshot {
     struct hx_recording *recording;  /* NULL: none, or not loaded; owned */
     struct hx_recording *backtraces; /* stacks of the threads at the stop; NULL: not taken; owned */
     HX_VEC(uint32_t) thread_stack;   /* of each thread, in backtraces; HX_NO_STACK; or empty */
+    bool unnamed;                    /* names and types of debug information were left to later */
     hx_ranges resident; /* whole pages of the segments that were in memory; sorted, apart */
     bool has_resident;
 
@@ -293,6 +298,9 @@ const struct hx_bare_module *hx_snapshot_bare(const struct hx_snapshot *snapshot
 
 hx_error *hx_snapshot_create(struct hx_snapshot **ret);
 void hx_snapshot_destroy(struct hx_snapshot *snapshot);
+
+/* It is unnamed no longer. */
+void hx_snapshot_named(struct hx_snapshot *snapshot);
 
 /* Where the edges of root number `root` begin in root_edges, or would: those of the next one begin
  * where they end. Binary search. */

@@ -245,6 +245,20 @@ static hx_error *replace_evidence(struct hx_writer *w)
     return code == SQLITE_DONE ? NULL : hx_db_error(w->db, code, w->what);
 }
 
+/* What was lost on the way to the names; a loaded snapshot has no losses of before. */
+static hx_error *replace_losses(struct hx_writer *w)
+{
+    HX_STATEMENT sqlite3_stmt *st = NULL;
+    HX_TRY(
+        hx_db_prepare(w->db, w->what, "DELETE FROM hx_loss WHERE snapshot = ? AND what = ?", &st));
+    for (size_t i = 0; i < w->snapshot->losses.n; i++) {
+        sqlite3_bind_int64(st, 1, w->id);
+        sqlite3_bind_text(st, 2, w->snapshot->losses.v[i].what, -1, SQLITE_STATIC);
+        HX_TRY(hx_db_run(w->db, w->what, st));
+    }
+    return hx_writer_losses(w);
+}
+
 static hx_error *rename_all(struct hx_writer *w)
 {
     static const char *const old[] = {
@@ -265,6 +279,7 @@ static hx_error *rename_all(struct hx_writer *w)
     HX_TRY(replace_types(w));
     HX_TRY(replace_evidence(w));
     HX_TRY(hx_writer_leaks(w));
+    HX_TRY(replace_losses(w));
     HX_TRY(hx_writer_notes(w, NULL, &notes));
     HX_TRY(hx_db_prepare(w->db, w->what,
                          "UPDATE hx_snapshot SET parts = 0, typed_bytes = ?2, notes = ?3"

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
+#include "base/timing.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -49,9 +50,26 @@ bool hx_reading_ended(const struct hx_reading *reading)
     return hx_progress_cancelled(&progress) && pthread_equal(reading->listener, pthread_self());
 }
 
+void hx_reading_hurry(struct hx_reading *reading, uint64_t deadline_ns)
+{
+    reading->hurried = pthread_self();
+    atomic_store(&reading->late_ns, deadline_ns);
+}
+
+bool hx_reading_hurries(const struct hx_reading *reading)
+{
+    return atomic_load(&reading->late_ns) && pthread_equal(reading->hurried, pthread_self());
+}
+
+bool hx_reading_late(const struct hx_reading *reading)
+{
+    return hx_reading_ended(reading) || (reading && hx_reading_hurries(reading) &&
+                                         hx_now_ns() >= atomic_load(&reading->late_ns));
+}
+
 void hx_reading_leave(struct hx_reading *reading, const char *path, const char *what)
 {
-    if (!reading || hx_reading_ended(reading))
+    if (!reading || hx_reading_late(reading))
         return;
     pthread_mutex_lock(&reading->lock);
     bool known = false;

@@ -61,6 +61,8 @@ struct hx_reading {
     uint64_t n_unread;                              /* all of them */
     _Atomic(const atomic_bool *) cancel, exhausted; /* of hx_progress */
     pthread_t listener;
+    _Atomic uint64_t late_ns; /* CLOCK_MONOTONIC; 0: never */
+    pthread_t hurried;
 };
 
 void hx_reading_init(struct hx_reading *reading);
@@ -72,6 +74,16 @@ void hx_reading_listen(struct hx_reading *reading, const struct hx_progress *pro
 
 /* Is it to end? Never when reading is NULL. */
 bool hx_reading_ended(const struct hx_reading *reading);
+
+/* What this thread asks of debug information from now on ends at deadline_ns (CLOCK_MONOTONIC) as
+ * if it were cancelled; symbols are read all the same. 0: it takes as long as it takes. */
+void hx_reading_hurry(struct hx_reading *reading, uint64_t deadline_ns);
+
+/* Has this thread such a deadline? */
+bool hx_reading_hurries(const struct hx_reading *reading);
+
+/* Is debug information to be left alone, for that or because reading is to end? */
+bool hx_reading_late(const struct hx_reading *reading);
 
 /* Sorts like qsort_r(), stably, unless reading is to end or there is no memory: false. */
 bool hx_reading_sort(const struct hx_reading *reading, void *v, size_t n, size_t size,

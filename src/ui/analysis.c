@@ -304,6 +304,8 @@ static hx_error *revising_run(struct hx_job *job, hx_store *store,
                            progress);
 }
 
+/* --- which snapshots ---------------------------------------------------------------------- */
+
 static struct hx_revision *revision_of(struct hx_ui *ui, int64_t snapshot)
 {
     for (size_t i = 0; i < ui->revisions.n; i++)
@@ -398,6 +400,87 @@ static void revising_destroy(struct hx_job *job)
     free(revising);
 }
 
+/* --- names that were left to later ---------------------------------------------------------- */
+
+struct naming {
+    struct hx_job job;
+    struct hx_ui *ui; /* its graph is used on the lane, its options do not change */
+    int64_t snapshot;
+};
+
+static hx_error *naming_run(struct hx_job *job, hx_store *store, const struct hx_progress *progress)
+{
+    const struct naming *naming = (const struct naming *)job;
+    struct hx_ui *ui = naming->ui;
+    const struct hx_apart apart = {leave_store, enter_store, ui->jobs};
+    /* one graph at a time in memory, and this one is not the same afterwards */
+    hx_snapshot_destroy(hx_steal(ui->graph));
+    hx_backwards_destroy(hx_steal(ui->backwards));
+    ui->graph_of = 0;
+    return ui->options->name(ui->options->context, store, naming->snapshot, &apart, progress);
+}
+
+static void naming_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
+{
+    const struct naming *naming = (const struct naming *)job;
+    struct hx_revision *revision = revision_of(ui, naming->snapshot);
+    const bool put_off = error && error->kind == HX_E_CANCEL && !job->by_user;
+    ui->naming = false;
+    if (revision)
+        revision->unnamed = put_off;
+    if (error && error->kind == HX_E_CANCEL)
+        hx_error_free(error);
+    else if (error)
+        hx_ui_complain(ui, error);
+    else
+        outdate_all(ui);
+    if (error && !put_off)
+        hx_ui_say(ui, "snapshot %" PRId64 " stays without names; see: heapx symbolize",
+                  naming->snapshot);
+    hx_ui_revise(ui);
+}
+
+static void naming_destroy(struct hx_job *job)
+{
+    free(job);
+}
+
+void hx_ui_is_unnamed(struct hx_ui *ui, int64_t snapshot)
+{
+    struct hx_revision *revision = revision_of(ui, snapshot);
+    if (revision && ui->options->name)
+        revision->unnamed = true;
+}
+
+void hx_ui_put_off_names(struct hx_ui *ui)
+{
+    hx_jobs_supersede(ui->jobs, naming_run);
+}
+
+/* Starts on the newest that lacks its names: others look at it. True: one is under way. */
+static bool name_one(struct hx_ui *ui)
+{
+    const struct hx_revision *revision = NULL;
+    for (size_t i = 0; i < ui->revisions.n; i++)
+        if (ui->revisions.v[i].unnamed &&
+            (!revision || ui->revisions.v[i].snapshot > revision->snapshot))
+            revision = &ui->revisions.v[i];
+    struct naming *naming = revision && !ui->naming ? calloc(1, sizeof *naming) : NULL;
+    if (!naming)
+        return ui->naming;
+    naming->job = (struct hx_job){.what = "names and types",
+                                  .unasked = true,
+                                  .lane = HX_LANE_WORK,
+                                  .run = naming_run,
+                                  .done = naming_done,
+                                  .destroy = naming_destroy};
+    naming->ui = ui;
+    naming->snapshot = revision->snapshot;
+    ui->naming = true;
+    hx_jobs_start(ui->jobs, &naming->job);
+    return true;
+}
+
 /* The row of a snapshot in ui->snapshots. */
 static size_t row_of_snapshot(const struct hx_ui *ui, int64_t snapshot)
 {
@@ -435,6 +518,8 @@ void hx_ui_revise(struct hx_ui *ui)
     const struct hx_choice *choice = ui->choice;
     int64_t snapshot = ui->snapshot, other = ui->differences ? hx_ui_other(ui) : 0;
     unsigned parts = 0;
+    if (name_one(ui))
+        return; /* it comes back here */
     const struct hx_revision *revision = needed(ui, snapshot, &parts);
     if (!revision && other)
         revision = needed(ui, snapshot = other, &parts);

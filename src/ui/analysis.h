@@ -36,8 +36,9 @@ struct hx_revision {
     unsigned want;                   /* parts to work out in any case (enum hx_analysis_part) */
     unsigned failed;                 /* parts that could not be worked out, or were cancelled */
     bool missing;                    /* and those that the store does not have */
-    bool later; /* they were left to whoever looks: one after the other, and nobody is told */
-    bool begun; /* with that; it is not tried again by itself */
+    bool later;   /* they were left to whoever looks: one after the other, and nobody is told */
+    bool begun;   /* with that; it is not tried again by itself */
+    bool unnamed; /* its names were left to later: they come before everything else */
     uint64_t began_ns; /* CLOCK_MONOTONIC: of what others go on with; 0: of nothing */
 };
 
@@ -63,6 +64,12 @@ void hx_ui_revise(struct hx_ui *ui);
 
 /* A new snapshot was stored with this state of the choice. */
 void hx_ui_is_revised(struct hx_ui *ui, int64_t snapshot, const struct hx_choice *choice);
+
+/* A new snapshot lacks the names that options.name gives it. */
+void hx_ui_is_unnamed(struct hx_ui *ui, int64_t snapshot);
+
+/* Whoever names one stops for what comes first, and begins again after it. */
+void hx_ui_put_off_names(struct hx_ui *ui);
 
 /* The commands. */
 hx_error *hx_ui_analyse(struct hx_ui *ui, const char *word); /* sure, or "" */

@@ -97,6 +97,7 @@ struct hx_ui {
     struct hx_choice *choice;
     HX_VEC(struct hx_revision) revisions; /* of snapshots that were looked at since */
     unsigned revising;                    /* jobs under way or queued */
+    bool naming;                          /* so is one that names a snapshot */
 };
 
 static inline struct hx_pane *hx_ui_pane(const struct hx_ui *ui)

@@ -130,7 +130,7 @@ struct snapping {
     const struct hx_ui_options *options;
     struct hx_snapshot *taken;
     int64_t number;
-    bool asked;
+    bool asked, unnamed;
     struct hx_choice choice; /* as it was when this began */
 };
 
@@ -148,6 +148,7 @@ static hx_error *snapping_run(struct hx_job *job, hx_store *store,
 {
     struct snapping *snapping = (struct snapping *)job;
     struct hx_analysis analysis;
+    snapping->unnamed = snapping->taken->unnamed;
     hx_choice_analysis(&snapping->choice, snapping->options->analysis, &analysis);
     if (!snapping->options->add)
         return hx_store_add(store, snapping->taken, &analysis, progress, &snapping->number);
@@ -169,6 +170,8 @@ static void snapping_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
         return;
     }
     hx_ui_is_revised(ui, snapping->number, &snapping->choice);
+    if (snapping->unnamed)
+        hx_ui_is_unnamed(ui, snapping->number);
     if (snapping->asked || failed_before) /* so that no old error stays on the last line */
         ui->announce = snapping->number;
     hx_ui_complain(ui, hx_ui_load_snapshots(ui));
@@ -206,6 +209,8 @@ hx_error *hx_ui_snap(struct hx_ui *ui, bool asked)
     snapping->options = ui->options;
     snapping->asked = asked;
     ui->snapping = true;
+    if (asked)
+        hx_ui_put_off_names(ui);
     hx_jobs_start(ui->jobs, &snapping->job);
     return NULL;
 }

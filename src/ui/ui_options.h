@@ -27,6 +27,9 @@ struct hx_ui_options {
                      int64_t *ret);
     /* What take() gave is not wanted after all, or add() is done with it; NULL: nobody asks. */
     void (*drop)(void *context);
+    /* Gives the names that take() left to later (`unnamed`) to a snapshot that is in the store. */
+    hx_error *(*name)(void *context, hx_store *store, int64_t number, const struct hx_apart *apart,
+                      const struct hx_progress *progress);
     /* NULL: nobody records. Quick; called on the screen's thread while snapshots are taken. */
     void (*recording)(void *context, struct hx_ui_recording *ret);
     /* Copies up to n bytes of the live target as they are now; *ret_n: so many, from the first on.

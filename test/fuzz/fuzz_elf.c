@@ -206,7 +206,8 @@ static bool see_type(void *context, const char *name, uint64_t bytes)
 static void see_type_table(hx_code *code, uint32_t file)
 {
     const struct hx_type_table *table = NULL;
-    hx_error_free(hx_code_type_table(code, file, UINT64_MAX, &table));
+    bool later;
+    hx_error_free(hx_code_type_table(code, file, UINT64_MAX, &table, &later));
     for (uint32_t i = 0; table && i < table->n_types; i++)
         for (uint64_t offset = 0; offset < 256; offset += 8) {
             struct hx_text path = {0};

@@ -30,6 +30,7 @@ _Static_assert((int)HX_KEPT_REGISTERS == (int)HX_CFI_KEPT, "as cfi.h has them");
 
 static void cleanup_tracing(struct tracing *tracing)
 {
+    hx_reading_hurry(hx_code_reading(tracing->code), 0);
     hx_space_destroy(tracing->space);
     hx_interned_deinit(&tracing->interned);
     hx_vec_free(&tracing->frames);
@@ -242,7 +243,13 @@ static hx_error *cut_frames(struct tracing *tracing, struct hx_snapshot *snapsho
             err = hx_error_cancelled("variables of functions");
     }
     hx_reading_listen(hx_code_reading(tracing->code), NULL);
-    if (!err && tracing->left_out)
+    for (size_t i = 0; i < snapshot->loaded.n && !snapshot->unnamed; i++)
+        snapshot->unnamed = hx_code_waits(tracing->code, snapshot->loaded.v[i].code);
+    if (snapshot->unnamed) { /* all at once: what lies over each other is parted together */
+        hx_frame_parts_deinit(ret);
+        *ret = (hx_frame_parts){0};
+    }
+    if (!err && tracing->left_out && !snapshot->unnamed)
         hx_snapshot_note(snapshot, false,
                          "variables on the stacks of %zu threads were not looked for",
                          tracing->left_out);
@@ -283,7 +290,7 @@ static void leave_recorder(struct hx_recording *recording)
     }
 }
 
-hx_error *hx_backtraces(struct hx_snapshot *snapshot, pid_t via, hx_code *code,
+hx_error *hx_backtraces(struct hx_snapshot *snapshot, pid_t via, hx_code *code, uint64_t names_ns,
                         const struct hx_progress *progress, hx_frame_parts *ret)
 {
     HX_CLEANUP(cleanup_tracing)
@@ -298,7 +305,9 @@ hx_error *hx_backtraces(struct hx_snapshot *snapshot, pid_t via, hx_code *code,
     HX_TRY(hx_recording_create(&recording));
     HX_TRY(trace_all(&tracing, snapshot, progress));
     HX_TRY(hand_over(&tracing.interned, recording));
-    tracing.deadline_ns = hx_now_ns() + NAMING_NS;
+    tracing.deadline_ns = hx_now_ns() + (names_ns ? names_ns : NAMING_NS);
+    if (names_ns)
+        hx_reading_hurry(hx_code_reading(code), tracing.deadline_ns);
     HX_TRY(hx_recording_name_until(recording, code, tracing.deadline_ns, progress));
     HX_TRY(collect_loaded(&tracing, snapshot, via));
     HX_TRY(cut_frames(&tracing, snapshot, recording, progress, ret));

@@ -15,9 +15,10 @@
 
 /* Fills snapshot->backtraces, with names, thread_stack, loaded and frames; needs the image. `via`:
  * the thread through which the files of the target are opened; `code` keeps them and their names
- * for the next snapshot. Where names of debug information take too long, symbols are used. *ret,
- * which is empty, gets what lies in the frames; valid as long as `code`. */
-hx_error *hx_backtraces(struct hx_snapshot *snapshot, pid_t via, hx_code *code,
+ * for the next snapshot. Where names of debug information take too long, symbols are used:
+ * longer than names_ns, which also ends what was begun, and the snapshot is `unnamed`; 0: than some
+ * seconds. *ret, which is empty, gets what lies in the frames; valid as long as `code`. */
+hx_error *hx_backtraces(struct hx_snapshot *snapshot, pid_t via, hx_code *code, uint64_t names_ns,
                         const struct hx_progress *progress, hx_frame_parts *ret);
 
 #endif

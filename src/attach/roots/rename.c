@@ -204,16 +204,31 @@ static hx_error *push_span(struct renaming *renaming, const struct named_span *s
     return NULL;
 }
 
+/* A stack reaches from one frame to the next, whatever lies in it. */
+static void widen_rest(const struct renaming *renaming, const struct hx_root *old,
+                       const struct named_span *next, struct hx_root *rest)
+{
+    const struct named_span *first = renaming->spans.v, *end = first + renaming->spans.n;
+    const struct named_span *last = next ? next : end;
+    const uint64_t until = old->address + old->size;
+    const uint64_t above = last != end && last->start < until ? last->start : until;
+    rest->address = last != first && last[-1].end > old->address ? last[-1].end : old->address;
+    rest->size = above - rest->address;
+}
+
 /* What is left of a root between two spans; a stretch of data is called by where it begins. */
 static hx_error *push_rest(struct renaming *renaming, const struct hx_root *old, size_t from,
-                           size_t to)
+                           size_t to, const struct named_span *next)
 {
     const struct hx_root_edge *edge = renaming->snapshot->root_edges.v;
     struct hx_root root = {.kind = old->kind,
                            .address = edge[from].address,
                            .size = edge[to - 1].address + WORD - edge[from].address,
                            .tid = old->tid};
-    const size_t module = hx_modules_find(renaming->modules, root.address);
+    if (old->kind == HX_ROOT_STACK)
+        widen_rest(renaming, old, next, &root);
+    const size_t module =
+        renaming->modules ? hx_modules_find(renaming->modules, root.address) : SIZE_MAX;
     hx_error *err = NULL;
     if (old->kind != HX_ROOT_GLOBAL || module == SIZE_MAX)
         root.name = strdup(old->name);
@@ -245,7 +260,8 @@ static hx_error *cut_root(struct renaming *renaming, struct hx_root *old, size_t
         const uint64_t until = span ? span->end : next ? next->start : UINT64_MAX;
         for (end = i + 1; end < to && edge[end].address < until;)
             end++;
-        HX_TRY(span ? push_span(renaming, span, old, i, end) : push_rest(renaming, old, i, end));
+        HX_TRY(span ? push_span(renaming, span, old, i, end)
+                    : push_rest(renaming, old, i, end, next));
     }
     return NULL;
 }
@@ -355,7 +371,8 @@ hx_error *hx_roots_rename(struct hx_snapshot *snapshot, hx_modules *modules, hx_
     renaming.seen = calloc(snapshot->graph.n / 64 + 1, sizeof *renaming.seen);
     renaming.number = calloc(snapshot->roots.n + 1, sizeof *renaming.number);
     HX_NEED(renaming.seen && renaming.number);
-    HX_TRY(add_variables(&renaming));
+    if (modules)
+        HX_TRY(add_variables(&renaming));
     if (renaming.left_out)
         hx_snapshot_note(snapshot, false, "%zu variables are too many to be given their names",
                          renaming.left_out);
@@ -363,6 +380,8 @@ hx_error *hx_roots_rename(struct hx_snapshot *snapshot, hx_modules *modules, hx_
     part_spans(&renaming.spans);
     HX_TRY(rename_roots(&renaming));
     take_over(&renaming);
+    if (!modules)
+        return NULL;
     forget_bare(snapshot, modules);
     return hx_rootmap_names(snapshot, modules, progress);
 }

@@ -14,7 +14,7 @@
 
 /* Cuts roots without names into the variables that lie in them. Module i of `modules` and
  * loaded[i].code are the files that loaded[i] names. Thread-local variables in blocks on the heap
- * stay words of these blocks. */
+ * stay words of these blocks. NULL: symbols had their say already, only frames are cut. */
 hx_error *hx_roots_rename(struct hx_snapshot *snapshot, hx_modules *modules, hx_code *code,
                           const struct hx_progress *progress);
 

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HURRIED_MAX 50000 /* types that are brought together in a moment */
+
 struct debug_file {
     const struct hx_type_table *table;
     const char *name;
@@ -21,14 +23,21 @@ static hx_error *collect_files(const struct hx_snapshot *snapshot, hx_code *code
                                uint64_t deadline_ns, const struct hx_progress *progress,
                                debug_files *ret, size_t *ret_late)
 {
+    const bool hurried = deadline_ns != UINT64_MAX;
+    uint32_t n_types = 0;
     for (size_t i = 0; i < snapshot->loaded.n; i++) {
         const struct hx_loaded_file *loaded = &snapshot->loaded.v[i];
         struct debug_file file = {.bias = loaded->bias};
+        bool later = false;
         if (loaded->code == HX_NO_FILE)
             continue;
-        if (hx_now_ns() < deadline_ns)
-            HX_TRY(hx_code_type_table(code, loaded->code, deadline_ns, &file.table));
-        *ret_late += !file.table && hx_now_ns() >= deadline_ns;
+        HX_TRY(hx_code_type_table(code, loaded->code, deadline_ns, &file.table, &later));
+        if (file.table && hurried && file.table->n_types > HURRIED_MAX - n_types) {
+            file.table = NULL;
+            later = true;
+        }
+        n_types += file.table ? file.table->n_types : 0;
+        *ret_late += later;
         if (hx_progress_cancelled(progress))
             return hx_error_cancelled("types");
         file.name = hx_code_name(code, loaded->code);
@@ -152,8 +161,10 @@ hx_error *hx_debug_types_find(const struct hx_snapshot *snapshot, hx_code *code,
     debug_files files = {0};
     uint64_t begun = hx_timing_begin();
     hx_reading_listen(hx_code_reading(code), progress);
+    hx_reading_hurry(hx_code_reading(code), deadline_ns == UINT64_MAX ? 0 : deadline_ns);
     size_t late = 0;
     hx_error *err = collect_files(snapshot, code, deadline_ns, progress, &files, &late);
+    hx_reading_hurry(hx_code_reading(code), 0);
     hx_reading_listen(hx_code_reading(code), NULL);
     hx_timing_end(begun, "type tables", files.n);
     begun = hx_timing_begin();

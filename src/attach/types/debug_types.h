@@ -15,10 +15,10 @@ typedef struct hx_code hx_code; /* sym/code/code.h */
 struct hx_debug_types {
     struct hx_merged_types types;
     HX_VEC(struct hx_typed_place) places; /* registers by root, then by address, apart */
-    size_t late; /* files that were left out because the deadline had passed */
+    size_t late; /* files that were left out because they would have taken too long */
 };
 
-/* Of snapshot.loaded, what can be read until deadline_ns (CLOCK_MONOTONIC). */
+/* Of snapshot.loaded, what can be read until deadline_ns (CLOCK_MONOTONIC; UINT64_MAX: all). */
 hx_error *hx_debug_types_find(const struct hx_snapshot *snapshot, hx_code *code,
                               uint64_t deadline_ns, const struct hx_progress *progress,
                               struct hx_debug_types *ret);

@@ -23,6 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define HURRY_NS UINT64_C(100000000) /* of an explorer for names of frames */
+
 /* What is about to happen, and what it will cost. */
 static void print_overhead(const struct hx_source *source, void *state, const char *notes)
 {
@@ -173,6 +175,7 @@ static hx_error *take_live_snapshot(struct hx_session *session, const struct hx_
     struct hx_capture_options options = args->capture;
     options.recording = session->recorder ? ask_recorder : NULL;
     options.context = session;
+    options.names_ns = session->hurries ? HURRY_NS : 0;
     const unsigned parts = hx_stages_of_new(&session->analysis);
     hx_stages_begin(progress, parts, parts, args->threads);
     HX_TRY(hx_attach_capture(session->attach, &options, progress, &snapshot));

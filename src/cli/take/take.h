@@ -23,6 +23,7 @@ struct hx_session {
     bool late;                   /* one had no heap, as the process had ended */
     bool store_failed;           /* an error was that of the store, not of the process */
     char *late_why;              /* why there was no snapshot before it ended; NULL: no reason */
+    bool hurries;                /* the explorer waits: names of debug information can come later */
     bool roots_tested;           /* every variable of --root was there once */
     bool matches_reported;       /* what of --root and --retainer stood for nothing at first */
 };
@@ -64,6 +65,11 @@ hx_error *hx_take_add(struct hx_session *session, hx_store *store, struct hx_sna
 hx_error *hx_take_into(struct hx_session *session, hx_store *store,
                        const struct hx_progress *progress, struct hx_console *console,
                        int64_t *ret);
+
+/* The names and types that a snapshot in the store lacks (`unnamed`); what was worked out of it is
+ * to be worked out anew. The store is left to others meanwhile. */
+hx_error *hx_take_names(struct hx_session *session, hx_store *store, int64_t number,
+                        const struct hx_apart *apart, const struct hx_progress *progress);
 
 /* What hx_take() has made shall be in no store: memory is watched no longer. Legal after
  * hx_take_add(), too. */

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#define WAIT_NS   UINT64_C(2000000000) /* of an explorer for types */
-#define HINTS_MAX ((size_t)1 << 20)    /* bytes of a file of --types */
+#define HURRY_NS  UINT64_C(50000000) /* of an explorer for types */
+#define HINTS_MAX ((size_t)1 << 20)  /* bytes of a file of --types */
 
 /* Is a file of that name, or with that beginning, loaded? */
 static bool runs_program(const struct hx_snapshot *snapshot, const char *program)
@@ -62,19 +62,48 @@ hx_error *hx_type_objects(const struct hx_args *args, struct hx_snapshot *snapsh
     return hx_typing_layouts(typing, snapshot);
 }
 
+static hx_error *find_names(struct hx_session *session, struct hx_snapshot *snapshot,
+                            const struct hx_progress *progress)
+{
+    HX_CLEANUP(hx_debug_types_deinit) struct hx_debug_types types = {0};
+    HX_TRY(hx_attach_rename(session->attach, snapshot, progress));
+    HX_TRY(hx_attach_debug_types(session->attach, snapshot, UINT64_MAX, progress, &types));
+    HX_TRY(hx_type_objects(session->args, snapshot, &types, progress));
+    hx_snapshot_named(snapshot);
+    hx_attach_note_unread(session->attach, snapshot);
+    return NULL;
+}
+
+hx_error *hx_take_names(struct hx_session *session, hx_store *store, int64_t number,
+                        const struct hx_apart *apart, const struct hx_progress *progress)
+{
+    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+    const uint64_t begun = hx_timing_begin();
+    HX_TRY(hx_store_load(store, number, progress, &snapshot));
+    HX_TRY(hx_store_load_stop(store, number, snapshot));
+    if (apart->leave)
+        apart->leave(apart->context);
+    hx_error *err = find_names(session, snapshot, progress);
+    if (apart->enter)
+        apart->enter(apart->context);
+    HX_TRY(err);
+    HX_TRY(hx_store_rename(store, number, snapshot, progress));
+    hx_timing_end(begun, "names later", snapshot->graph.n);
+    return NULL;
+}
+
 hx_error *hx_take_types(struct hx_session *session, struct hx_snapshot *snapshot,
                         const struct hx_progress *progress)
 {
-    const bool waits = session->analysis.parts != HX_ANALYSE_LATER;
     HX_CLEANUP(hx_debug_types_deinit) struct hx_debug_types types = {0};
     if (session->args->type_cache)
         hx_attach_cache_types(session->attach);
     if (!snapshot->no_heap)
         HX_TRY(hx_attach_debug_types(session->attach, snapshot,
-                                     waits ? UINT64_MAX : hx_now_ns() + WAIT_NS, progress, &types));
-    if (types.late)
-        hx_snapshot_note(snapshot, false,
-                         "the types of %zu file%s were not read in time: heapx snap takes it",
-                         types.late, types.late == 1 ? "" : "s");
+                                     session->hurries ? hx_now_ns() + HURRY_NS : UINT64_MAX,
+                                     progress, &types));
+    snapshot->unnamed |= types.late > 0;
+    if (snapshot->unnamed)
+        hx_snapshot_note(snapshot, false, HX_UNNAMED);
     return hx_type_objects(session->args, snapshot, &types, progress);
 }

@@ -112,6 +112,13 @@ static uint32_t count_callers(hx_code *code, uint32_t file, uint64_t site,
     return nested ? (uint32_t)(n_begin - 1) : 0;
 }
 
+static hx_error *name_place_briefly(struct hx_rec_place *place, hx_code *code)
+{
+    struct hx_code_line line;
+    hx_code_symbol_line(code, place->file, place->vaddr, &line);
+    return put_lines(place, &line, 1);
+}
+
 static hx_error *name_recorded_place(struct hx_rec_place *place, hx_code *code)
 {
     const struct hx_code_line *line;
@@ -128,14 +135,9 @@ static hx_error *name_recorded_place(struct hx_rec_place *place, hx_code *code)
     default:
         place->initialiser = HX_REC_NOT_INITIALISER;
     }
-    return put_lines(place, line, n);
-}
-
-static hx_error *name_place_briefly(struct hx_rec_place *place, hx_code *code)
-{
-    struct hx_code_line line;
-    hx_code_symbol_line(code, place->file, place->vaddr, &line);
-    return put_lines(place, &line, 1);
+    /* what waits knows nothing yet, symbols included */
+    return hx_code_waits(code, place->file) ? name_place_briefly(place, code)
+                                            : put_lines(place, line, n);
 }
 
 static hx_error *name_places(struct hx_recording *recording, hx_code *code, uint64_t deadline_ns,

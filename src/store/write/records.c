@@ -211,7 +211,7 @@ hx_error *hx_writer_leaks(struct hx_writer *w)
     return NULL;
 }
 
-static hx_error *write_losses(struct hx_writer *w)
+hx_error *hx_writer_losses(struct hx_writer *w)
 {
     for (size_t i = 0; i < w->snapshot->losses.n; i++) {
         const struct hx_loss *loss = &w->snapshot->losses.v[i];
@@ -252,7 +252,7 @@ hx_error *hx_writer_records(struct hx_writer *w)
     HX_TRY(write_account(w));
     HX_TRY(write_allocators(w));
     HX_TRY(hx_writer_leaks(w));
-    return write_losses(w);
+    return hx_writer_losses(w);
 }
 
 void hx_writer_time(int64_t ns, char *buf, size_t size)

@@ -128,6 +128,7 @@ hx_error *hx_writer_no_root_edges(struct hx_writer *w);
 
 /* Puts the notes that were there before (NULL: none), and those of the snapshot and of the analysis
  * that are not among them. */
+hx_error *hx_writer_losses(struct hx_writer *w);
 hx_error *hx_writer_notes(const struct hx_writer *w, const char *before, struct hx_text *ret);
 
 /* hx_snapshot.taken_at: ISO 8601 in UTC with milliseconds. */

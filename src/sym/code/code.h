@@ -95,14 +95,20 @@ bool hx_code_types(hx_code *code, uint32_t file, uint64_t deadline_ns,
                    bool (*each)(void *context, const char *name, uint64_t bytes), void *context);
 
 /* The types and variables that the file's debug information has; *ret NULL: it has none, or they
- * could not be read by deadline_ns (then a later call begins anew). Made once; valid until the set
- * is destroyed. Takes the lock of names. */
+ * could not be read by deadline_ns (then a later call begins anew: *ret_later). Where there is a
+ * deadline (not UINT64_MAX) large files are not begun with. Made once; valid until the set is
+ * destroyed. Takes the lock of names. */
 hx_error *hx_code_type_table(hx_code *code, uint32_t file, uint64_t deadline_ns,
-                             const struct hx_type_table **ret);
+                             const struct hx_type_table **ret, bool *ret_later);
 
 /* From now on such tables come from the user's cache where it has them (sym/types/type_cache.h),
  * and are put there. Takes the lock of names. */
 void hx_code_cache_types(hx_code *code);
+
+/* In a hurry (hx_reading_hurry()): is nothing asked any more of what the file's debug information
+ * has, as it is large, or the time is over? hx_code_lines() and hx_code_frame() know nothing then,
+ * but what they did before. Takes the lock of names. */
+bool hx_code_waits(hx_code *code, uint32_t file);
 
 /* Fills at most HX_CODE_LINES_MAX lines; at least one. `vaddr` is an address inside the instruction
  * that is meant (of a return address: less one). */

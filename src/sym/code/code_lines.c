@@ -8,8 +8,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#define READERS_MAX 256 /* processes at a time */
+#define READERS_MAX 256               /* processes at a time */
+#define LARGE       ((off_t)16 << 20) /* files of which nothing is read in a moment */
 
 /* --- the answers that were given --------------------------------------------- */
 
@@ -249,12 +251,45 @@ static void start_reader(hx_code *code, struct hx_code_file *file,
     code->n_readers += file->dwarf != NULL;
 }
 
+bool hx_code_is_large(hx_code *code, struct hx_code_file *file)
+{
+    HX_CODE_DEBUG struct hx_code_debug debug = HX_CODE_DEBUG_NONE;
+    struct stat st;
+    if (file->size_tried || !file->sound)
+        return file->large;
+    file->size_tried = true;
+    if (!hx_code_debug_open(code, file, &debug))
+        return false;
+    for (size_t i = debug.fd[1] >= 0; i < HX_TYPE_FILES; i++)
+        file->large |= debug.fd[i] >= 0 && fstat(debug.fd[i], &st) == 0 && st.st_size > LARGE;
+    return file->large;
+}
+
+/* With the lock of names. */
+static bool waits(hx_code *code, struct hx_code_file *file)
+{
+    return hx_reading_late(&code->reading) || (hx_reading_hurries(&code->reading) &&
+                                               !file->dwarf_tried && hx_code_is_large(code, file));
+}
+
+bool hx_code_waits(hx_code *code, uint32_t i)
+{
+    if (i >= hx_code_count(code))
+        return false;
+    pthread_mutex_lock(&code->names);
+    const bool later = waits(code, hx_code_file_at(code, i));
+    pthread_mutex_unlock(&code->names);
+    return later;
+}
+
 bool hx_code_load_dwarf(hx_code *code, struct hx_code_file *file)
 {
     if (!hx_code_load_symbols(code, file))
         return false;
     if (file->dwarf_tried || !file->sound)
         return true;
+    if (waits(code, file))
+        return false;
     file->dwarf_tried = true;
     const uint64_t begun = hx_timing_begin();
     HX_CODE_DEBUG struct hx_code_debug debug = HX_CODE_DEBUG_NONE;
@@ -314,7 +349,7 @@ static size_t name_address(hx_code *code, struct hx_code_file *file, uint64_t va
         else
             put_outermost(code, file, vaddr, &scopes[i], &lines[i]);
     }
-    if (!hx_reading_ended(&code->reading))
+    if (!hx_reading_late(&code->reading))
         return n;
     hx_code_forget_dwarf(code, file);
     return 0;
@@ -363,7 +398,7 @@ static void find_locals(hx_code *code, struct hx_code_file *file, struct hx_code
     size_t n = file->dwarf && local ? hx_code_reader_locals(file->dwarf, meant(file, answer->vaddr),
                                                             local, HX_CODE_LOCALS_MAX)
                                     : 0;
-    if (hx_reading_ended(&code->reading)) {
+    if (hx_reading_late(&code->reading)) {
         answer->locals_tried = false;
         hx_code_forget_dwarf(code, file);
         return;
@@ -431,7 +466,7 @@ static void load_types(hx_code *code, struct hx_code_file *file, uint64_t deadli
     file->types_tried = true;
     file->types_whole =
         !file->dwarf || hx_code_reader_types(file->dwarf, deadline_ns, keep_type, &keeper);
-    if (hx_reading_ended(&code->reading))
+    if (hx_reading_late(&code->reading))
         hx_code_forget_dwarf(code, file);
 }
 

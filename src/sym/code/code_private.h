@@ -95,7 +95,7 @@ struct hx_code_file {
     char fd_path[32]; /* "": not asked for yet */
 
     /* With the lock of names. */
-    bool dwarf_tried;
+    bool dwarf_tried, size_tried, large;
     struct hx_code_reader *dwarf;             /* NULL: none */
     struct hx_file_stamp read[HX_TYPE_FILES]; /* the files that it has read; else as they are not */
     bool types_tried, types_whole;
@@ -327,6 +327,9 @@ struct hx_code_debug {
 bool hx_code_debug_open(hx_code *code, struct hx_code_file *file, struct hx_code_debug *ret);
 void hx_code_debug_close(struct hx_code_debug *debug);
 #define HX_CODE_DEBUG HX_CLEANUP(hx_code_debug_close)
+
+/* With the lock of names: does its debug information take long? */
+bool hx_code_is_large(hx_code *code, struct hx_code_file *file);
 
 /* Has the file's debug information read, once. With the lock of names. False: reading is to end. */
 bool hx_code_load_dwarf(hx_code *code, struct hx_code_file *file);

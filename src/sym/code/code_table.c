@@ -58,21 +58,25 @@ static void find_table(hx_code *code, struct hx_code_file *file, uint64_t deadli
                                   &whole)) {
         if (whole)
             keep_table(code, file);
-    } else if (hx_reading_ended(&code->reading)) {
+    } else if (hx_reading_late(&code->reading)) {
         hx_code_forget_dwarf(code, file);
     }
 }
 
 hx_error *hx_code_type_table(hx_code *code, uint32_t number, uint64_t deadline_ns,
-                             const struct hx_type_table **ret)
+                             const struct hx_type_table **ret, bool *ret_later)
 {
     struct hx_code_file *file = hx_code_file_at(code, number);
     *ret = NULL;
     pthread_mutex_lock(&code->names);
-    if (!file->type_block)
+    const bool begins = !file->type_block && hx_now_ns() < deadline_ns;
+    const bool large = begins && deadline_ns != UINT64_MAX && hx_code_is_large(code, file);
+    if (begins && !large)
         find_table(code, file, deadline_ns);
     if (file->type_block)
         *ret = &file->type_table;
+    *ret_later =
+        large || (!*ret && hx_now_ns() >= deadline_ns && (file->dwarf || !file->dwarf_tried));
     pthread_mutex_unlock(&code->names);
     return NULL;
 }

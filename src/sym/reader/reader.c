@@ -295,7 +295,7 @@ static hx_error *await_packet(struct hx_reader *reader, struct hx_reading *readi
     uint64_t begun = hx_now_ns();
     for (;;) {
         int got = poll(&readable, 1, LISTEN_MS);
-        if (hx_reading_ended(reading)) {
+        if (hx_reading_late(reading)) {
             end_reader(reader, 0);
             return hx_error_new(HX_E_CANCEL, "reader of files", NULL, "interrupted");
         }
