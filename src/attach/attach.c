@@ -10,6 +10,7 @@
 #include "attach/types/rtti.h"
 #include "attach/types/vtable.h"
 #include "base/cleanup.h"
+#include "record/read/space.h"
 #include "sym/code/code.h"
 #include "sym/reading.h"
 
@@ -183,6 +184,14 @@ hx_error *hx_attach_rename(hx_attach *attach, struct hx_snapshot *snapshot,
     hx_error *err = hx_roots_rename(snapshot, NULL, attach->code, progress);
     hx_reading_listen(reading, NULL);
     return err;
+}
+
+hx_error *hx_attach_name_stacks(hx_attach *attach, struct hx_recording *backtraces,
+                                const struct hx_progress *progress)
+{
+    for (size_t i = 0; i < backtraces->places.n; i++)
+        hx_rec_place_free_lines(&backtraces->places.v[i]);
+    return hx_recording_name_until(backtraces, attach->code, UINT64_MAX, progress);
 }
 
 void hx_attach_cache_types(hx_attach *attach)

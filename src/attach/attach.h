@@ -90,6 +90,10 @@ hx_error *hx_attach_debug_types(hx_attach *attach, const struct hx_snapshot *sna
 hx_error *hx_attach_rename(hx_attach *attach, struct hx_snapshot *snapshot,
                            const struct hx_progress *progress);
 
+/* Names the stacks of its threads anew, by all that debug information has. */
+hx_error *hx_attach_name_stacks(hx_attach *attach, struct hx_recording *backtraces,
+                                const struct hx_progress *progress);
+
 /* Notes, and counts as lost, what was left out of the files that these two read. */
 void hx_attach_note_unread(const hx_attach *attach, struct hx_snapshot *snapshot);
 

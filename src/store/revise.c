@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "store/db.h"
 #include "store/store_private.h"
+#include "store/write/write_recording.h"
 #include "traverse/hold/rounds.h"
 #include "traverse/retain/visits.h"
 
@@ -259,6 +260,19 @@ static hx_error *replace_losses(struct hx_writer *w)
     return hx_writer_losses(w);
 }
 
+/* The stacks of threads with more names are others in the tree. */
+static hx_error *replace_stacks(struct hx_writer *w)
+{
+    struct hx_snapshot *snapshot = w->snapshot;
+    if (!snapshot->backtraces)
+        return NULL;
+    HX_TRY(hx_analyse_forget(w, "DELETE FROM hx_thread WHERE snapshot = ?"));
+    hx_error *err = hx_writer_recorded(w);
+    w->snapshot = snapshot; /* its sites are stored already */
+    w->graph = &snapshot->graph;
+    return err;
+}
+
 static hx_error *rename_all(struct hx_writer *w)
 {
     static const char *const old[] = {
@@ -280,6 +294,7 @@ static hx_error *rename_all(struct hx_writer *w)
     HX_TRY(replace_evidence(w));
     HX_TRY(hx_writer_leaks(w));
     HX_TRY(replace_losses(w));
+    HX_TRY(replace_stacks(w));
     HX_TRY(hx_writer_notes(w, NULL, &notes));
     HX_TRY(hx_db_prepare(w->db, w->what,
                          "UPDATE hx_snapshot SET parts = 0, typed_bytes = ?2, notes = ?3"

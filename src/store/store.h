@@ -157,9 +157,9 @@ hx_error *hx_store_load(hx_store *store, int64_t snapshot, const struct hx_progr
 hx_error *hx_store_load_stop(hx_store *store, int64_t number, struct hx_snapshot *snapshot);
 
 /* Stores the names that the roots, types and layouts of such a snapshot have got, and how its words
- * are judged by them, in place of what is there, in one transaction; what was worked out of the
- * snapshot is to be worked out anew (hx_store_parts() tells of none). For stores that are open for
- * appending. */
+ * are judged by them, in place of what is there, in one transaction; with backtraces also threads
+ * and their stacks; what was worked out of the snapshot is to be worked out anew (hx_store_parts()
+ * tells of none). For stores that are open for appending. */
 hx_error *hx_store_rename(hx_store *store, int64_t number, struct hx_snapshot *snapshot,
                           const struct hx_progress *progress);
 

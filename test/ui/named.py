@@ -75,7 +75,7 @@ int main(void)
 
 
 def attach(pid, store):
-    shown = Terminal([live.HEAPX, "attach", str(pid), "-o", store])
+    shown = Terminal(["sh", "-c", f"exec {live.HEAPX} attach {pid} -o {store} 2>{store}.said"], HEAPX_TIMING="1")
     check(shown.wait_for("snapshot 1 of 1", 60), shown.screen.text())
     return shown
 
@@ -107,6 +107,8 @@ def compare(folder, target, what):
     shown = attach(target.pid, later)
     await_all(shown, later)
     leave(shown)
+    with open(f"{later}.said") as said:
+        check("timing names later " in said.read(), f"{what}: all at once")
     for name, question in QUESTIONS.items():
         a, b = rows(waited, question), rows(later, question)
         differ = [pair for pair in zip(a, b) if pair[0] != pair[1]]

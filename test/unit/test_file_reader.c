@@ -418,6 +418,40 @@ static void test_cancel(void **state)
     hx_reading_deinit(&reading);
 }
 
+static void *is_late(void *reading)
+{
+    return hx_reading_late(reading) ? reading : NULL;
+}
+
+/* What takes too long for a thread in a hurry is cancelled, and that is all. */
+static void test_hurry(void **state)
+{
+    (void)state;
+    struct hx_reading reading;
+    struct hx_flat answer;
+    pthread_t thread;
+    void *late;
+    struct hx_reader *reader = start();
+    hx_reading_init(&reading);
+    assert_false(hx_reading_hurries(&reading));
+    hx_reading_hurry(&reading, hx_now_ns() + 100000000);
+    assert_true(hx_reading_hurries(&reading));
+    hx_error *err =
+        hx_reader_ask(reader, &(struct hx_reader_call){.op = BURN}, &reading, "", &answer);
+    assert_non_null(err);
+    assert_int_equal(err->kind, HX_E_CANCEL);
+    hx_error_free(err);
+    assert_true(hx_reading_late(&reading));
+    assert_false(hx_reading_ended(&reading));
+    assert_int_equal(pthread_create(&thread, NULL, is_late, &reading), 0);
+    pthread_join(thread, &late);
+    assert_null(late); /* another thread is in none */
+    hx_reading_hurry(&reading, 0);
+    assert_false(hx_reading_late(&reading));
+    hx_reader_stop(reader);
+    hx_reading_deinit(&reading);
+}
+
 /* A stem that has ended is no hindrance. */
 static void test_stem(void **state)
 {
@@ -526,7 +560,8 @@ int main(void)
         cmocka_unit_test(test_forbidden), cmocka_unit_test(test_privileges),
         cmocka_unit_test(test_memory),    cmocka_unit_test(test_crash),
         cmocka_unit_test(test_lies),      cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_orphan),    cmocka_unit_test(test_stem),
+        cmocka_unit_test(test_hurry),     cmocka_unit_test(test_orphan),
+        cmocka_unit_test(test_stem),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     stem_or_none = &stem;

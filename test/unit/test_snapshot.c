@@ -43,6 +43,29 @@ static void notes_are_joined(void **state)
     assert_string_equal(hx_text_str(&snapshot->notes), "first 1; second; third");
 }
 
+static void names_come_later(void **state)
+{
+    (void)state;
+    for (size_t at = 0; at < 3; at++) { /* before, between and behind the others */
+        HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+        assert_null(hx_snapshot_create(&snapshot));
+        for (size_t i = 0; i < 3; i++)
+            hx_snapshot_note(snapshot, false, "%s", i == at ? HX_UNNAMED : "first");
+        snapshot->unnamed = true;
+        hx_snapshot_named(snapshot);
+        assert_false(snapshot->unnamed);
+        assert_string_equal(hx_text_str(&snapshot->notes), "first; first");
+        assert_int_equal(snapshot->notes.n, strlen("first; first"));
+    }
+    HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
+    assert_null(hx_snapshot_create(&snapshot));
+    hx_snapshot_named(snapshot);
+    hx_snapshot_note(snapshot, false, HX_UNNAMED);
+    hx_snapshot_named(snapshot);
+    assert_string_equal(hx_text_str(&snapshot->notes), "");
+    assert_null(strstr(HX_UNNAMED, "; ")); /* it is one sentence */
+}
+
 static void losses_add_up_by_kind_and_place(void **state)
 {
     (void)state;
@@ -95,6 +118,7 @@ int main(void)
         cmocka_unit_test(names),
         cmocka_unit_test(begins_complete_and_empty),
         cmocka_unit_test(notes_are_joined),
+        cmocka_unit_test(names_come_later),
         cmocka_unit_test(losses_add_up_by_kind_and_place),
         cmocka_unit_test(losses_have_a_bound),
     };

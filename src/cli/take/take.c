@@ -112,6 +112,9 @@ void hx_session_close(struct hx_session *session)
     hx_attach_close(session->attach);
     free(session->recorder_notes);
     free(session->late_why);
+    for (size_t i = 0; i < session->unnamed.n; i++)
+        hx_snapshot_destroy(session->unnamed.v[i].stacks);
+    hx_vec_free(&session->unnamed);
     session->recorder = NULL;
     session->attach = NULL;
     session->recorder_notes = session->late_why = NULL;
@@ -258,6 +261,8 @@ hx_error *hx_take_add(struct hx_session *session, hx_store *store, struct hx_sna
     hx_error *err = hx_store_add(store, snapshot, analysis, &with_memory, ret);
     /* one that was given up is not in it, and the next one can be */
     session->store_failed |= err && err->kind != HX_E_CANCEL;
+    if (!err && snapshot->unnamed)
+        err = hx_keep_stacks(session, *ret, snapshot);
     return settle_snapshot(session, err);
 }
 

@@ -9,6 +9,12 @@
 #include "record/record.h"
 #include "store/store.h"
 
+/* What a stored snapshot lacks that waits for names. */
+struct hx_unnamed {
+    int64_t number;
+    struct hx_snapshot *stacks; /* nothing but threads and their backtraces; owned */
+};
+
 /* A target and how it is taken. Use: {.args, .console} and hx_session_open(), before anything
  * large is mapped and before threads. */
 struct hx_session {
@@ -24,8 +30,9 @@ struct hx_session {
     bool store_failed;           /* an error was that of the store, not of the process */
     char *late_why;              /* why there was no snapshot before it ended; NULL: no reason */
     bool hurries;                /* the explorer waits: names of debug information can come later */
-    bool roots_tested;           /* every variable of --root was there once */
-    bool matches_reported;       /* what of --root and --retainer stood for nothing at first */
+    HX_VEC(struct hx_unnamed) unnamed; /* snapshots that wait for names */
+    bool roots_tested;                 /* every variable of --root was there once */
+    bool matches_reported; /* what of --root and --retainer stood for nothing at first */
 };
 
 hx_error *hx_session_open(const struct hx_args *args, const char *pid, struct hx_session *ret);

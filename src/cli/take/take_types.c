@@ -62,6 +62,47 @@ hx_error *hx_type_objects(const struct hx_args *args, struct hx_snapshot *snapsh
     return hx_typing_layouts(typing, snapshot);
 }
 
+static void move_stacks(struct hx_snapshot *from, struct hx_snapshot *to)
+{
+    to->thread = hx_steal(from->thread);
+    to->n_threads = from->n_threads;
+    from->n_threads = 0;
+    memcpy(&to->thread_stack, &from->thread_stack, sizeof to->thread_stack);
+    memset(&from->thread_stack, 0, sizeof from->thread_stack);
+    to->backtraces = hx_steal(from->backtraces);
+}
+
+hx_error *hx_keep_stacks(struct hx_session *session, int64_t number, struct hx_snapshot *snapshot)
+{
+    struct hx_unnamed kept = {.number = number};
+    if (!snapshot->backtraces)
+        return NULL;
+    HX_NEED(hx_vec_reserve(&session->unnamed, session->unnamed.n + 1));
+    HX_TRY(hx_snapshot_create(&kept.stacks));
+    move_stacks(snapshot, kept.stacks);
+    session->unnamed.v[session->unnamed.n++] = kept;
+    return NULL;
+}
+
+static struct hx_snapshot *kept_stacks(const struct hx_session *session, int64_t number)
+{
+    for (size_t i = 0; i < session->unnamed.n; i++)
+        if (session->unnamed.v[i].number == number)
+            return session->unnamed.v[i].stacks;
+    return NULL;
+}
+
+static void forget_stacks(struct hx_session *session, int64_t number)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < session->unnamed.n; i++)
+        if (session->unnamed.v[i].number == number)
+            hx_snapshot_destroy(session->unnamed.v[i].stacks);
+        else
+            session->unnamed.v[n++] = session->unnamed.v[i];
+    session->unnamed.n = n;
+}
+
 static hx_error *find_names(struct hx_session *session, struct hx_snapshot *snapshot,
                             const struct hx_progress *progress)
 {
@@ -83,11 +124,20 @@ hx_error *hx_take_names(struct hx_session *session, hx_store *store, int64_t num
     HX_TRY(hx_store_load_stop(store, number, snapshot));
     if (apart->leave)
         apart->leave(apart->context);
+    struct hx_snapshot *stacks = kept_stacks(session, number);
     hx_error *err = find_names(session, snapshot, progress);
+    if (!err && stacks && stacks->backtraces)
+        err = hx_attach_name_stacks(session->attach, stacks->backtraces, progress);
     if (apart->enter)
         apart->enter(apart->context);
     HX_TRY(err);
-    HX_TRY(hx_store_rename(store, number, snapshot, progress));
+    if (stacks)
+        move_stacks(stacks, snapshot);
+    err = hx_store_rename(store, number, snapshot, progress);
+    if (err && stacks)
+        move_stacks(snapshot, stacks);
+    HX_TRY(err);
+    forget_stacks(session, number);
     hx_timing_end(begun, "names later", snapshot->graph.n);
     return NULL;
 }

@@ -9,6 +9,9 @@
 hx_error *hx_take_types(struct hx_session *session, struct hx_snapshot *snapshot,
                         const struct hx_progress *progress);
 
+/* A snapshot that is stored under this number, and waits for names, hands its stacks over. */
+hx_error *hx_keep_stacks(struct hx_session *session, int64_t number, struct hx_snapshot *snapshot);
+
 struct hx_debug_types;
 
 /* The same of a snapshot whose debug information was read, also of a stored one. */
