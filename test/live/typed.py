@@ -380,15 +380,15 @@ def compile_objects(folder, compiler, flags):
 
 def change_libcxx(folder):
     """Its allocator, told of what it makes."""
-    run = subprocess.run(["clang++", "-stdlib=libc++", "-x", "c++", "-E", "-H", "-include",
+    run = subprocess.run(["clang++", "-stdlib=libc++", "-x", "c++", "-E", "-include",
                           "__memory/allocator.h", "/dev/null"], capture_output=True, text=True)
-    header = re.search(r"/\S*/__memory/allocator\.h", run.stderr)
+    header = re.search(r'^# 1 "(/.*/__memory/allocator\.h)"', run.stdout, re.M)
     if not header:
-        raise live.Skip("libc++ is not here")
-    with open(header[0]) as file:
+        raise live.Skip(f"libc++ is not here: {run.stderr.strip() or 'no such header'}")
+    with open(header[1]) as file:
         text = file.read()
     call = "_VSTD::__libcpp_allocate(__n * sizeof(_Tp), _LIBCPP_ALIGNOF(_Tp))"
-    check(call in text, f"{header[0]} allocates in another way")
+    check(call in text, f"{header[1]} allocates in another way")
     text = text.replace(call, f"::note({call}, is_scalar<_Tp>::value && !is_pointer<_Tp>::value ? "
                               '"-" : typeid(_Tp).name(), __n)')
     text = text.replace("_VSTD::__libcpp_deallocate((void*)__p,",
@@ -404,13 +404,16 @@ def objects_of_all_kinds(folder):
     """What is built the first way has a million objects in all at night."""
     for i, (compiler, flags) in enumerate(OBJECTS if NIGHTLY else OBJECTS[:3]):
         needs = [compiler] + ["dwz"] * ("dwz" in " ".join(flags))
-        if not all(shutil.which(need) for need in needs):
-            continue
+        what = f"{compiler} {' '.join(flags)}"
         try:
+            for need in needs:
+                if not shutil.which(need):
+                    raise live.Skip(f"{need} is not here")
             program = compile_objects(folder, compiler, flags)
-        except live.Skip:
+        except live.Skip as why:
+            print(f"  NOT RUN: {what}: {why}")
             continue
-        judge_objects(program, 8000 if NIGHTLY and not i else 100, f"{compiler} {' '.join(flags)}")
+        judge_objects(program, 8000 if NIGHTLY and not i else 100, what)
 
 
 def records_of_all_kinds(folder):

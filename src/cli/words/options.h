@@ -21,7 +21,7 @@
     X(COUNT, "count", 0, "N", "end after N snapshots (without --every: one a second)")             \
     X(DURATION, "duration", 0, "DUR", "end after DUR (without --every: one a second)")             \
     X(SNAPSHOT, "snapshot", 0, "N|first|last|all",                                                 \
-      "which snapshot; last by default (series of export: all)")                                   \
+      "which snapshot; last by default (analyse, symbolize, series of export: all)")               \
     X(SORT, "sort", 0, "COL[:asc|:desc]",                                                          \
       "by a column; figures largest first, names and addresses upwards")                           \
     X(WHERE, "where", 0, "EXPR", "only rows for which a condition holds: 'bytes > 1M'")            \
