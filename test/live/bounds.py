@@ -159,6 +159,95 @@ def lines(path):
     elf.write()
 
 
+class Unit:
+    """Debug information of one unit, in which entries refer to each other by name."""
+
+    FORMS = {"name": (0x03, 0x08), "size": (0x0b, 0x0b), "low": (0x11, 0x01), "high": (0x12, 0x07),
+             "at": (0x02, 0x18), "base": (0x40, 0x18), "offset": (0x38, 0x0b), "type": (0x49, 0x13),
+             "origin": (0x31, 0x13), "specification": (0x47, 0x13), "import": (0x18, 0x13),
+             "extension": (0x54, 0x13), "sibling": (0x01, 0x13), "signature": (0x69, 0x13), "line": (0x3b, 0x0b), "file": (0x3a, 0x0b), "lines": (0x10, 0x17)}
+
+    def __init__(self):
+        self.info, self.abbreviations = bytearray(struct.pack("<IHIB", 0, 4, 0, 8)), bytearray()
+        self.entries, self.references, self.kinds = {}, [], 0
+
+    def entry(self, label, tag, children=False, **values):
+        """A value is a number, bytes (a location), or the label of an entry, or what is its name."""
+        self.kinds += 1
+        self.entries[label] = len(self.info)
+        self.info += bytes([self.kinds])
+        self.abbreviations += bytes([self.kinds, tag, children])
+        for key, value in values.items():
+            attribute, form = self.FORMS[key]
+            self.abbreviations += bytes([attribute, form])
+            if form == 0x13:
+                self.references.append((len(self.info), value))
+                self.info += bytes(4)
+            elif form == 0x18:
+                self.info += bytes([len(value)]) + value
+            elif form == 0x08:
+                self.info += value.encode() + b"\0"
+            else:
+                self.info += value.to_bytes({0x0b: 1, 0x01: 8, 0x07: 8, 0x17: 4}[form], "little")
+        self.abbreviations += bytes(2)
+
+    def end(self):
+        self.info += b"\0"
+
+    def finish(self):
+        self.end()
+        for at, label in self.references:
+            struct.pack_into("<I", self.info, at, self.entries[label])
+        struct.pack_into("<I", self.info, 0, len(self.info) - 4)
+        return bytes(self.info), bytes(self.abbreviations) + b"\0"
+
+
+STRUCT, MEMBER, POINTER, TYPEDEF, CONST, ARRAY, VARIABLE, FUNCTION = 0x13, 0x0d, 0x0f, 0x16, 0x26, 0x01, 0x34, 0x2e
+
+
+def circles(path):
+    """Functions that are instances of each other, and types that are made of themselves."""
+    compile_to(path, "-g", "-gdwarf-4")
+    text = subprocess.run(["readelf", "-SW", path], stdout=subprocess.PIPE, check=True).stdout.decode()
+    start, size = (int(n, 16) for n in re.search(r" \.text +PROGBITS +(\w+) \w+ (\w+)", text).groups())
+    bss = int(re.search(r" \.bss +NOBITS +(\w+)", text)[1], 16)
+    unit = Unit()
+    unit.entry("unit", 0x11, True, name="circles", low=start, high=size, lines=0)
+    for kind, tag in (("typedef", TYPEDEF), ("const", CONST), ("pointer", POINTER), ("array", ARRAY)):
+        for i in range(3):  # of each other, in a circle of three, and of itself
+            unit.entry(f"{kind} {i}", tag, type=f"{kind} {(i + 1) % 3}", **({"name": f"t{i}"} if tag == TYPEDEF else {}))
+        unit.entry(f"{kind} of itself", tag, type=f"{kind} of itself")
+    unit.entry("node", STRUCT, True, name="node", size=112)
+    for i, of in enumerate(("node", "node pointer", "typedef 0", "pointer 0", "array of itself", "base")):
+        unit.entry(f"member {i}", MEMBER, name=f"m{i}", type=of, offset=8 * i)
+    unit.entry("parent", 0x1c, type="node", offset=0)  # it inherits from itself
+    unit.end()
+    unit.entry("node pointer", POINTER, type="node", size=8)
+    unit.entry("base", STRUCT, name="base", specification="base")
+    unit.entry("declared", STRUCT, signature="declared")
+    unit.entry("space", 0x39, True, extension="space")
+    unit.entry("within", 0x3a, **{"import": "unit"})
+    unit.end()
+    unit.entry("whole", 0x3d, **{"import": "unit"})
+    for i, of in enumerate(("node pointer", "pointer 0", "typedef 1", "const of itself", "array 0", "declared")):
+        unit.entry(f"variable {i}", VARIABLE, name=f"v{i}", type=of, at=b"\x03" + struct.pack("<Q", bss + 8 * i))
+    unit.entry("one", FUNCTION, origin="two", specification="two")
+    unit.entry("two", FUNCTION, origin="one", specification="one")
+    unit.entry("main", FUNCTION, True, low=start, high=size, origin="one", base=b"\x9c", name="main", file=1, line=4)
+    for i, of in enumerate(("node pointer", "typedef 0", "pointer of itself", "array 1")):
+        unit.entry(f"local {i}", VARIABLE, name=f"l{i}", type=of, at=b"\x91" + bytes([0x60 + 8 * i & 0x7f]))
+    unit.entry("local of itself", VARIABLE, origin="local of itself", at=b"\x91\x70")
+    unit.entry("inlined", 0x1d, low=start, high=size, origin="inlined")
+    unit.entry("block", 0x0b, True, low=start, high=size, origin="main", sibling="block")
+    unit.end()
+    unit.end()
+    info, abbreviations = unit.finish()
+    elf = Elf(path)
+    elf.replace(".debug_info", info)
+    elf.replace(".debug_abbrev", abbreviations)
+    elf.write()
+
+
 def fields_of(pid):
     """Of /proc/PID/stat, from the state on."""
     with open(f"/proc/{pid}/stat", "rb") as file:
@@ -256,6 +345,11 @@ def test_lines(folder):
     attack(folder, lines, "lines of units with more than 16 MiB", (0.3,))
 
 
+def test_circles(folder):
+    attack(folder, circles, None, ())
+    live.check(live.rows(os.path.join(folder, "store.hx"), "select count(*) as n from objects")[0]["n"] > 100, "no heap")
+
+
 if __name__ == "__main__":
-    live.main(test_linked, test_not_files, test_packed, test_symbols, test_unpacked, test_entries,
+    live.main(test_linked, test_not_files, test_packed, test_circles, test_symbols, test_unpacked, test_entries,
               test_lines, long=(test_symbols, test_unpacked, test_entries, test_lines))
