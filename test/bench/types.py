@@ -122,6 +122,21 @@ def first_screen(program):
     return min(took)
 
 
+def names_after(program, store):
+    """Seconds from the first screen until names and types have come."""
+    with live.Target([program]) as target:
+        target.wait_line("ready")
+        shown = emulator.Terminal([live.HEAPX, "attach", str(target.pid), "-o", store])
+        shown.wait_for("snapshot 1 of 1", 60)
+        begin = time.monotonic()
+        while "still to be read" in live.row(store, "SELECT notes FROM snapshots")["notes"]:
+            shown.read(0.1)
+        took = time.monotonic() - begin
+        shown.send("Q")
+        shown.wait(60)
+    return took
+
+
 def snapped(pid, store, *options):
     """The stages of a snapshot and their seconds."""
     err = live.heapx("snap", pid, "-o", store, *options, env={"HEAPX_TIMING": "1"}, timeout=900)[2]
@@ -147,7 +162,8 @@ def large_information(folder, megabytes):
             found = live.row(store, "SELECT sum(objects) AS n FROM types WHERE type = 'node'")["n"]
     against = f", {took[0] / floor:.2f} x eu-readelf's {floor:.2f} s (limit 2)" if readelf else ""
     print(f"its types: {took[0]:.2f} s{against}; again {took[1]:.2f} s (limit 0.1); {found} nodes typed")
-    print(f"first screen then: {first_screen(large) - screens[0]:+.2f} s")
+    print(f"first screen then: {first_screen(large) - screens[0]:+.2f} s, "
+          f"names and types {names_after(large, os.path.join(folder, 'named')):.1f} s later")
 
 
 def forest(folder, objects):
