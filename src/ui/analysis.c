@@ -424,19 +424,21 @@ static void naming_done(struct hx_job *job, struct hx_ui *ui, hx_error *error)
 {
     const struct naming *naming = (const struct naming *)job;
     struct hx_revision *revision = revision_of(ui, naming->snapshot);
-    const bool put_off = error && error->kind == HX_E_CANCEL && !job->by_user;
+    const bool cancelled = error && error->kind == HX_E_CANCEL;
     ui->naming = false;
     if (revision)
-        revision->unnamed = put_off;
-    if (error && error->kind == HX_E_CANCEL)
-        hx_error_free(error);
-    else if (error)
-        hx_ui_complain(ui, error);
-    else
-        outdate_all(ui);
-    if (error && !put_off)
+        revision->unnamed = cancelled && !job->by_user; /* put off */
+    if (cancelled && job->by_user)
         hx_ui_say(ui, "snapshot %" PRId64 " stays without names; see: heapx symbolize",
                   naming->snapshot);
+    if (cancelled) {
+        hx_error_free(error);
+    } else if (error) {
+        hx_ui_complain(ui, error);
+    } else {
+        hx_ui_leave_roots(ui, naming->snapshot);
+        outdate_all(ui);
+    }
     hx_ui_revise(ui);
 }
 

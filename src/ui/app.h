@@ -122,6 +122,8 @@ void hx_ui_put_no_holders(const struct hx_ui *ui, struct hx_text *ret);
 
 /* Opens a pane on top of the shown one; owns it. */
 hx_error *hx_ui_push(struct hx_ui *ui, struct hx_pane *pane);
+/* Closes what shows a root of that snapshot: roots have other numbers now. */
+void hx_ui_leave_roots(struct hx_ui *ui, int64_t snapshot);
 hx_error *hx_ui_open_object(struct hx_ui *ui, uint64_t address);
 /* A list of objects, or what is known of them: see enum hx_subset. */
 hx_error *hx_ui_open_of(struct hx_ui *ui, const struct hx_screen *screen, const struct hx_of *of);

@@ -83,6 +83,17 @@ hx_error *hx_ui_push(struct hx_ui *ui, struct hx_pane *pane)
     return NULL;
 }
 
+void hx_ui_leave_roots(struct hx_ui *ui, int64_t snapshot)
+{
+    size_t i = 1;
+    while (i < ui->open.n &&
+           (ui->open.v[i]->screen != &hx_screen_root || ui->open.v[i]->from != snapshot))
+        i++;
+    drop_panes_from(ui, i);
+    if (ui->at >= i)
+        ui->at = i - 1;
+}
+
 hx_error *hx_ui_open_object(struct hx_ui *ui, uint64_t address)
 {
     struct hx_pane *pane;

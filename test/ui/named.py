@@ -182,6 +182,22 @@ def cache_is_filled(folder):
         check("type table from the cache" in said, said)
 
 
+def given_up(folder):
+    """Ctrl-C ends the names; the analysis goes on without."""
+    program, store = slow_program(folder), os.path.join(folder, "store")
+    with live.Target([program]) as target:
+        target.wait_line("ready")
+        shown = attach(target.pid, store)
+        shown.send(b"\x03")
+        check(shown.wait_for("stays without names", 30), shown.screen.text())
+        end = time.monotonic() + 30 * SLOW
+        while "pages" not in (row(store, "SELECT analysed FROM snapshots")["analysed"] or "") and time.monotonic() < end:
+            shown.settle(0.05, 1)
+        found = row(store, "SELECT analysed, notes FROM snapshots")
+        check("pages" in (found["analysed"] or "") and PENDING in found["notes"] and nodes(store) == 0, found)
+        leave(shown)
+
+
 if __name__ == "__main__":
-    live.main(frames_and_locals, types_of_both_languages, killed_meanwhile, cache_is_filled,
-              long=(killed_meanwhile, cache_is_filled))
+    live.main(frames_and_locals, types_of_both_languages, killed_meanwhile, given_up, cache_is_filled,
+              long=(killed_meanwhile, given_up, cache_is_filled))
