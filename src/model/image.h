@@ -15,7 +15,8 @@
 #include <stdint.h>
 
 /* bytes[a - start] is the target's byte at address a, start <= a < end.
- * start, end and bytes are multiples of 8 (of the page size in a live capture). */
+ * start, end and bytes are multiples of 8 (of the page size in a live capture). bytes NULL: it was
+ * packed (hx_snapshot_pack_image()), and is read by the functions below alone. */
 struct hx_span {
     uint64_t start, end;
     const uint8_t *bytes;
@@ -27,12 +28,13 @@ struct hx_image {
     size_t n;
     void *mapping; /* what holds the bytes, unmapped by deinit; may be NULL */
     size_t mapping_bytes;
+    struct hx_packed *packed; /* packed.h; NULL: no span is */
 };
 
 /* The first span with end > addr, n when there is none. */
 size_t hx_image_find(const struct hx_image *image, uint64_t addr);
 
-/* The len bytes at addr, NULL when they do not lie in one span. */
+/* The len bytes at addr, NULL when they do not lie in one span, or in a packed one. */
 const uint8_t *hx_image_at(const struct hx_image *image, uint64_t addr, size_t len);
 
 /* Copies len bytes, across adjoining spans where needed; false (dst undefined)
@@ -42,6 +44,36 @@ bool hx_image_read(const struct hx_image *image, uint64_t addr, void *dst, size_
 /* One little-endian word. */
 bool hx_image_u64(const struct hx_image *image, uint64_t addr, uint64_t *ret);
 bool hx_image_u32(const struct hx_image *image, uint64_t addr, uint32_t *ret);
+
+/* Words that somebody looks at, one place after the other: {0} at first, a hint in a span that is
+ * not packed, else what was unpacked last. */
+struct hx_peeked {
+    size_t span;
+    uint64_t start, end; /* of the words */
+    uint64_t *word;
+    size_t room; /* words */
+};
+void hx_peeked_deinit(struct hx_peeked *window);
+#define HX_PEEKED __attribute__((cleanup(hx_peeked_deinit))) struct hx_peeked
+static inline void hx_cleanup_two_peeked(struct hx_peeked (*two)[2])
+{
+    hx_peeked_deinit(&(*two)[0]);
+    hx_peeked_deinit(&(*two)[1]);
+}
+#define HX_TWO_PEEKED __attribute__((cleanup(hx_cleanup_two_peeked))) struct hx_peeked
+
+/* The n words at addr, NULL when they do not lie in one span, or addr is no multiple of 8. They are
+ * there until the window is asked for others that it does not have. */
+const uint64_t *hx_image_peek(const struct hx_image *image, uint64_t addr, size_t n,
+                              struct hx_peeked *window);
+
+/* The words from addr on, *ret_n of them, up to `to` at most, as far as they are at hand; NULL:
+ * addr is in no span. */
+const uint64_t *hx_image_run(const struct hx_image *image, uint64_t addr, uint64_t to,
+                             struct hx_peeked *window, size_t *ret_n);
+
+/* Was there no memory for words that somebody wanted to see? Then they were missing. */
+hx_error *hx_image_failed(const struct hx_image *image);
 
 /* Frees spans and bytes and leaves an empty image. */
 void hx_image_deinit(struct hx_image *image);

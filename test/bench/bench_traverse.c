@@ -113,7 +113,7 @@ static double time_lookup(const struct forest *forest, uint64_t *ret)
     double start = now();
     for (size_t i = 0; i < kept; i += HX_LOOKUP_RUN) {
         size_t some = kept - i < HX_LOOKUP_RUN ? kept - i : HX_LOOKUP_RUN;
-        hx_lookup_words(lookup, (const uint8_t *)&word[i], some, i, 1);
+        hx_lookup_words(lookup, &word[i], some, i, 1);
         if (lookup->n >= HX_LOOKUP_BATCH)
             sink += hx_lookup_run(lookup);
     }

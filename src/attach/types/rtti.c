@@ -191,25 +191,16 @@ static void type_objects(struct worker *worker, hx_obj from, hx_obj to)
 {
     const struct hx_image *image = &worker->finder->snapshot->image;
     struct hx_graph *graph = &worker->finder->snapshot->graph;
-    size_t span = hx_image_find(image, graph->addr[from]);
+    HX_PEEKED window = {0};
     for (hx_obj i = from; i < to; i++) {
         uint64_t addr = graph->addr[i], size = graph->size[i];
-        while (span < image->n && image->span[span].end <= addr)
-            span++;
-        if (span == image->n || addr < image->span[span].start) {
-            graph->type[i] = HX_NO_TYPE;
-            continue;
-        }
-        const struct hx_span *piece = &image->span[span];
-        if (to - i > PREFETCH && graph->addr[i + PREFETCH] < piece->end)
-            __builtin_prefetch(piece->bytes + (graph->addr[i + PREFETCH] - piece->start));
         size_t n = size / WORD < HX_RTTI_WORDS ? size / WORD : HX_RTTI_WORDS;
-        if (n * WORD <= piece->end - addr)
-            graph->type[i] =
-                n ? find_object_type(worker, addr, size, piece->bytes + (addr - piece->start), n)
-                  : HX_NO_TYPE;
-        else
-            graph->type[i] = match_objects(worker, addr, size);
+        const uint64_t *words = n ? hx_image_peek(image, addr, n, &window) : NULL;
+        if (words && window.span < image->n && image->span[window.span].bytes && to - i > PREFETCH)
+            __builtin_prefetch(words + (graph->addr[i + PREFETCH] - addr) / WORD);
+        graph->type[i] = words ? find_object_type(worker, addr, size, (const uint8_t *)words, n)
+                         : n   ? match_objects(worker, addr, size)
+                               : HX_NO_TYPE;
     }
 }
 

@@ -30,11 +30,11 @@ struct grouping {
     unsigned parts;
 };
 
-static uint64_t group_key(const struct hx_judge *judge, hx_obj object, size_t *span)
+static uint64_t group_key(const struct hx_judge *judge, hx_obj object, struct hx_peeked *window)
 {
     const struct hx_graph *graph = judge->graph;
     const uint64_t *word =
-        graph->size[object] < HX_WORD ? NULL : hx_judge_peek(judge, graph->addr[object], 1, span);
+        graph->size[object] < HX_WORD ? NULL : hx_judge_peek(judge, graph->addr[object], 1, window);
     uint64_t key = hx_mix(1, graph->size[object]);
     if (graph->type && graph->type[object] != HX_NO_TYPE)
         key = hx_mix(key, graph->type[object]);
@@ -60,11 +60,11 @@ static hx_error *group_part(const struct grouping *grouping, struct part *part)
 {
     uint64_t last_key = 0;
     uint32_t last = HX_NO_PAIR;
-    size_t span = 0;
+    HX_PEEKED window = {0};
     for (hx_obj i = part->from; i < part->to; i++) {
         if (part->to - i > HX_AHEAD_RANGE)
-            hx_judge_prefetch(grouping->judge, i + HX_AHEAD_RANGE, span);
-        uint64_t key = group_key(grouping->judge, i, &span);
+            hx_judge_prefetch(grouping->judge, i + HX_AHEAD_RANGE, &window);
+        uint64_t key = group_key(grouping->judge, i, &window);
         if (last == HX_NO_PAIR || key != last_key)
             HX_TRY(add_group(part, key, &last));
         last_key = key;

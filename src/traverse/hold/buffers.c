@@ -99,7 +99,7 @@ static bool may_have_text(const struct look *look, uint64_t size)
     return all && !hx_part_below((uint64_t)set - all, set, JUNK);
 }
 
-static void judge_text(const struct look *look, hx_obj i, size_t *span)
+static void judge_text(const struct look *look, hx_obj i, struct hx_peeked *window)
 {
     const struct hx_graph *graph = look->judge->graph;
     uint64_t size = graph->size[i];
@@ -108,7 +108,7 @@ static void judge_text(const struct look *look, hx_obj i, size_t *span)
     if (graph->fwd[i] == last || !may_have_text(look, size))
         return;
     uint32_t *all = all_of(look, size), *all_set = all_set_of(look, size);
-    const uint64_t *word = hx_judge_peek(look->judge, graph->addr[i], n, span);
+    const uint64_t *word = hx_judge_peek(look->judge, graph->addr[i], n, window);
     size_t end = word ? find_text_end(word, n) : 0;
     if (!end)
         return;
@@ -178,7 +178,7 @@ static bool find_array(const struct hx_graph *graph, const uint64_t *word, size_
     return false;
 }
 
-static bool count_array(const struct look *look, struct array *array, size_t *span)
+static bool count_array(const struct look *look, struct array *array, struct hx_peeked *window)
 {
     const struct hx_graph *graph = look->judge->graph;
     uint64_t per = array->bytes / HX_WORD, length = array->used / array->bytes;
@@ -186,7 +186,7 @@ static bool count_array(const struct look *look, struct array *array, size_t *sp
     n = n < length - from + NEAR ? n : length - from + NEAR;
     uint64_t begin = from * array->bytes, end = begin + n * array->bytes;
     const uint64_t *word =
-        hx_judge_peek(look->judge, graph->addr[array->block] + begin, n * per, span);
+        hx_judge_peek(look->judge, graph->addr[array->block] + begin, n * per, window);
     struct counts *counts = &array->counts;
     *counts = (struct counts){.arrays = 1, .capacities = 1u << array->capacity % 31};
     if (!word)
@@ -241,14 +241,14 @@ static bool agree(const struct counts *all, const struct counts *field)
 
 /* `size`, `at`: of the block that the words are in; 0: none. */
 static void judge_array(const struct look *look, uint64_t size, uint64_t at, hx_obj target,
-                        const uint64_t *word, size_t before, size_t n, size_t *span)
+                        const uint64_t *word, size_t before, size_t n, struct hx_peeked *window)
 {
     struct array array = {.block = target};
     struct counts *all = &look->counts[key_of(size, at) % FIELDS];
     if (look->count)
         add(&all->pointers, 1);
     if (!find_array(look->judge->graph, word, before, n, &array) ||
-        !count_array(look, &array, span))
+        !count_array(look, &array, window))
         return;
     struct counts *field = &look->counts[hx_hash(key_of(size, at), array.kind) % FIELDS];
     if (look->count) {
@@ -261,11 +261,11 @@ static void judge_array(const struct look *look, uint64_t size, uint64_t at, hx_
 
 /* --- all of them -------------------------------------------------------------------------- */
 
-static void judge_object(const struct look *look, hx_obj i, size_t span[2])
+static void judge_object(const struct look *look, hx_obj i, struct hx_peeked window[2])
 {
     const struct hx_graph *graph = look->judge->graph;
     const uint64_t size = graph->size[i];
-    judge_text(look, i, &span[0]);
+    judge_text(look, i, &window[0]);
     for (hx_eidx e = graph->fwd[i]; size <= FIELD_BYTES && e < graph->fwd[i + 1]; e++) {
         uint64_t at = hx_edge_offset(graph->edge[e]);
         if (hx_edge_kind_of(graph->edge[e]) != HX_EDGE_START ||
@@ -274,10 +274,10 @@ static void judge_object(const struct look *look, hx_obj i, size_t span[2])
         size_t before = at < 2 * HX_WORD ? at / HX_WORD : 2, n = (size - at) / HX_WORD;
         n = n < 3 ? n : 3;
         const uint64_t *word = hx_judge_peek(look->judge, graph->addr[i] + at - before * HX_WORD,
-                                             before + n, &span[0]);
+                                             before + n, &window[0]);
         if (word)
             judge_array(look, size, at, hx_edge_target(graph->edge[e]), word + before, before, n,
-                        &span[1]);
+                        &window[1]);
     }
 }
 
@@ -286,12 +286,12 @@ static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
     (void)worker;
     const struct look *look = context;
     const uint32_t *group = look->judge->groups->of;
-    size_t span[2] = {0, 0};
+    HX_TWO_PEEKED window[2] = {{0}};
     for (hx_obj i = from; i < to; i++) {
         if (to - i > HX_AHEAD_RANGE && look->asked[group[i + HX_AHEAD_RANGE]])
-            hx_judge_prefetch(look->judge, i + HX_AHEAD_RANGE, span[0]);
+            hx_judge_prefetch(look->judge, i + HX_AHEAD_RANGE, &window[0]);
         if (look->asked[group[i]])
-            judge_object(look, i, span);
+            judge_object(look, i, window);
     }
 }
 
@@ -310,17 +310,17 @@ static void count_group(void *context, unsigned worker, uint32_t number)
     const struct hx_block_group *group = &look->judge->groups->group[number];
     const hx_obj *sample = look->judge->groups->sample + group->first;
     const uint32_t step = hx_sample_step(group);
-    size_t span[2] = {0, 0};
+    HX_TWO_PEEKED window[2] = {{0}};
     for (uint32_t i = 0; i < group->samples; i += step) {
-        hx_judge_look_ahead(look->judge, sample, i, group->samples, step, span[0]);
-        judge_object(look, sample[i], span);
+        hx_judge_look_ahead(look->judge, sample, i, group->samples, step, &window[0]);
+        judge_object(look, sample[i], window);
     }
 }
 
 static void judge_roots(const struct look *look)
 {
     const struct hx_snapshot *snapshot = look->judge->snapshot;
-    size_t span = 0, other = 0;
+    HX_PEEKED window = {0}, other = {0};
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         const struct hx_root *root = &snapshot->roots.v[edge->root];
@@ -330,7 +330,7 @@ static void judge_roots(const struct look *look)
         size_t before = at < 2 * HX_WORD ? at / HX_WORD : 2, n = (root->size - at) / HX_WORD;
         n = n < 3 ? n : 3;
         const uint64_t *word =
-            hx_judge_peek(look->judge, edge->address - before * HX_WORD, before + n, &span);
+            hx_judge_peek(look->judge, edge->address - before * HX_WORD, before + n, &window);
         if (word)
             judge_array(look, 0, 0, edge->target, word + before, before, n, &other);
     }

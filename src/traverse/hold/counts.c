@@ -204,7 +204,7 @@ static bool read_counts(struct scan *scan, const struct counted *counted)
     scan->least = SMALL;
     scan->most = 0;
     for (size_t r = 0; r < table->rows; r++) {
-        unsigned value = value_of(table->word[r], counted->count);
+        unsigned value = value_of(hx_word_row(table, r), counted->count);
         scan->value[r] = UINT8_MAX;
         if (value > table->words || !has_anchors(scan, counted, r)) {
             if (++none > r / 2 + table->rows / 8)
@@ -331,7 +331,7 @@ static bool is_node(const struct hx_graph *graph, hx_obj object, const struct co
     return found == counted->anchors;
 }
 
-static void judge_object(void *context, hx_obj object, size_t *span)
+static void judge_object(void *context, hx_obj object, struct hx_peeked *window)
 {
     const struct look *look = context;
     const struct counted *counted = &look->of[look->judge->groups->of[object]];
@@ -339,7 +339,7 @@ static void judge_object(void *context, hx_obj object, size_t *span)
     if (!is_node(graph, object, counted))
         return;
     const uint64_t *word =
-        hx_judge_peek(look->judge, graph->addr[object], graph->size[object] / HX_WORD, span);
+        hx_judge_peek(look->judge, graph->addr[object], graph->size[object] / HX_WORD, window);
     unsigned value = word ? value_of(word, counted->count) : SMALL;
     for (hx_eidx e = graph->fwd[object]; value < SMALL && e < graph->fwd[object + 1]; e++) {
         const size_t i = hx_edge_offset(graph->edge[e]) / HX_WORD;

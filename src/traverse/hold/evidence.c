@@ -20,19 +20,6 @@ void hx_judge_words(const struct hx_judge *judge, hx_obj object, uint64_t from, 
         hx_judge_edge(judge, e, rule);
 }
 
-const uint64_t *hx_judge_peek(const struct hx_judge *judge, uint64_t addr, size_t n, size_t *span)
-{
-    const struct hx_image *image = judge->image;
-    if (*span >= image->n || addr < image->span[*span].start || addr >= image->span[*span].end)
-        *span = hx_image_find(image, addr);
-    if (*span >= image->n || addr % HX_WORD)
-        return NULL;
-    const struct hx_span *at = &image->span[*span];
-    if (addr < at->start || addr >= at->end || (at->end - addr) / HX_WORD < n)
-        return NULL;
-    return (const uint64_t *)(const void *)(at->bytes + (addr - at->start));
-}
-
 static void find_modules(struct hx_judge *judge)
 {
     const struct hx_snapshot *snapshot = judge->snapshot;
@@ -150,6 +137,8 @@ hx_error *hx_evidence_find(struct hx_snapshot *snapshot, unsigned threads,
         return NULL;
     find_modules(&judge);
     hx_error *err = judge_all(&judge);
+    if (!err)
+        err = hx_image_failed(judge.image);
     hx_block_groups_deinit(&groups);
     return err;
 }

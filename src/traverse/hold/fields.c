@@ -135,7 +135,7 @@ struct fields {
 /* Where a worker is. */
 struct cursor {
     const struct fields *fields;
-    size_t span;       /* a hint */
+    struct hx_peeked window;
     uint64_t last_key; /* of the variant that was looked up last */
     uint32_t last_variant;
 };
@@ -203,10 +203,10 @@ static void find_pointers(const struct fields *fields, hx_obj object, struct wor
 }
 
 /* False: the image lacks them. */
-static bool peek_words(const struct fields *fields, hx_obj object, size_t *span,
+static bool peek_words(const struct fields *fields, hx_obj object, struct hx_peeked *window,
                        struct words *words)
 {
-    words->word = hx_judge_peek(fields->judge, fields->graph->addr[object], words->n, span);
+    words->word = hx_judge_peek(fields->judge, fields->graph->addr[object], words->n, window);
     return words->word != NULL;
 }
 
@@ -238,14 +238,14 @@ static void each_member(const struct fields *fields, struct tables *tables, uint
 {
     const struct hx_block_group *group = &fields->groups->group[number];
     const hx_obj *sample = fields->groups->sample + group->first;
-    size_t span = 0;
+    HX_PEEKED window = {0};
     for (uint32_t i = 0; i < group->samples; i++) {
         struct member *member = &tables->members.v[i];
         struct words words;
-        hx_judge_look_ahead(fields->judge, sample, i, group->samples, 1, span);
+        hx_judge_look_ahead(fields->judge, sample, i, group->samples, 1, &window);
         if (member->is_missing || !find_words(fields, sample[i], &words))
             continue;
-        member->is_missing = !peek_words(fields, sample[i], &span, &words);
+        member->is_missing = !peek_words(fields, sample[i], &window, &words);
         words.is = member->is;
         words.first = fields->graph->fwd[sample[i]];
         words.end = fields->graph->fwd[(size_t)sample[i] + 1];
@@ -695,8 +695,8 @@ static uint8_t find_gone(const struct fields *fields, const struct group *group,
     const struct hx_graph *graph = fields->graph;
     const struct field *field = fields->tables[group->owner].fields.v + group->first_field;
     uint64_t gone = 0, pointers = 0;
-    size_t span = 0;
-    const uint64_t *word = hx_judge_peek(fields->judge, graph->addr[member], 1, &span);
+    HX_PEEKED window = {0};
+    const uint64_t *word = hx_judge_peek(fields->judge, graph->addr[member], 1, &window);
     if ((graph->type && graph->type[member] != HX_NO_TYPE) ||
         (word && hx_judge_module(fields->judge, *word)))
         return GONE;
@@ -808,8 +808,9 @@ static void judge_landings(struct cursor *cursor, hx_obj object)
         hx_obj target = hx_edge_target(graph->edge[e]);
         if (HX_EVIDENCE_KIND(graph->evidence[e]) != HX_EDGE_INTERIOR || target == object)
             continue;
-        const uint64_t *word = hx_judge_peek(
-            fields->judge, graph->addr[object] + hx_edge_offset(graph->edge[e]), 1, &cursor->span);
+        const uint64_t *word =
+            hx_judge_peek(fields->judge, graph->addr[object] + hx_edge_offset(graph->edge[e]), 1,
+                          &cursor->window);
         if (word && is_landing(fields, target, *word))
             hx_judge_edge(fields->judge, e, HX_RULE_intrusive);
     }
@@ -818,13 +819,13 @@ static void judge_landings(struct cursor *cursor, hx_obj object)
 static void judge_root_landings(const struct fields *fields)
 {
     struct hx_snapshot *snapshot = fields->judge->snapshot;
-    size_t span = 0;
+    HX_PEEKED window = {0};
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         const struct hx_root *root = &snapshot->roots.v[edge->root];
         const uint64_t *word = root->kind == HX_ROOT_REGISTER
                                    ? &root->value
-                                   : hx_judge_peek(fields->judge, edge->address, 1, &span);
+                                   : hx_judge_peek(fields->judge, edge->address, 1, &window);
         if (edge->kind == HX_EDGE_INTERIOR && word && is_landing(fields, edge->target, *word))
             edge->evidence = HX_EVIDENCE(HX_RULE_intrusive, edge->kind);
     }
@@ -863,7 +864,7 @@ static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_ei
 static void judge_object(struct cursor *cursor, hx_obj object, struct words *words)
 {
     const struct fields *fields = cursor->fields;
-    if (!peek_words(fields, object, &cursor->span, words))
+    if (!peek_words(fields, object, &cursor->window, words))
         return;
     find_values(words->group->mixed, words);
     const uint32_t *class_of = classes_of(cursor, words);
@@ -908,7 +909,7 @@ HX_PREFETCHES void look_ahead(const struct cursor *cursor, hx_obj i, hx_obj to)
         const hx_obj next = i + HX_AHEAD_EDGES;
         const struct group *group = &fields->group[group_of(fields, next)];
         if (group->judged && group->mixed)
-            hx_judge_prefetch(fields->judge, next, cursor->span);
+            hx_judge_prefetch(fields->judge, next, &cursor->window);
         for (hx_eidx e = graph->fwd[next]; group->links && e < graph->fwd[(size_t)next + 1]; e++) {
             const size_t word = word_of(fields, e);
             if (word >= WORDS)

@@ -4,6 +4,7 @@
 
 #include "base/prefetch.h"
 #include "base/progress.h"
+#include "model/packed.h"
 #include "model/snapshot.h"
 #include "traverse/hold/rules.h"
 
@@ -58,31 +59,46 @@ static inline void hx_judge_edge(const struct hx_judge *judge, hx_eidx e, enum h
 void hx_judge_words(const struct hx_judge *judge, hx_obj object, uint64_t from, uint64_t to,
                     enum hx_rule rule);
 
-/* The `n` words at addr, NULL when the image has them not in one piece. *span is a hint. */
-const uint64_t *hx_judge_peek(const struct hx_judge *judge, uint64_t addr, size_t n, size_t *span);
-
-enum { HX_AHEAD_RANGE = 32, HX_AHEAD_EDGES = 16 }; /* objects */
-
-/* Reads ahead a word, where it is in the span of the hint. */
-HX_PREFETCHES void hx_judge_prefetch_at(const struct hx_judge *judge, uint64_t addr, size_t span)
+/* As hx_image_peek(). */
+static inline const uint64_t *hx_judge_peek(const struct hx_judge *judge, uint64_t addr, size_t n,
+                                            struct hx_peeked *window)
 {
-    if (span >= judge->image->n)
-        return;
-    const struct hx_span *at = &judge->image->span[span];
-    if (addr - at->start < at->end - at->start)
-        __builtin_prefetch(at->bytes + (addr - at->start));
+    return hx_image_peek(judge->image, addr, n, window);
 }
 
-/* The same of an object's first word. */
-HX_PREFETCHES void hx_judge_prefetch(const struct hx_judge *judge, hx_obj object, size_t span)
+enum { HX_AHEAD_RANGE = 32, HX_AHEAD_PAGES = 24, HX_AHEAD_EDGES = 16 }; /* objects */
+
+/* Reads ahead an object's first word, where it is in the span of the window. What is packed is read
+ * ahead by the processor where one object is looked at after the other. */
+HX_PREFETCHES void hx_judge_prefetch(const struct hx_judge *judge, hx_obj object,
+                                     const struct hx_peeked *window)
 {
-    hx_judge_prefetch_at(judge, judge->graph->addr[object], span);
+    if (window->span >= judge->image->n)
+        return;
+    const struct hx_span *at = &judge->image->span[window->span];
+    const uint64_t offset = judge->graph->addr[object] - at->start;
+    if (offset < at->end - at->start && at->bytes)
+        __builtin_prefetch(at->bytes + offset);
+}
+
+/* The page of an object in a packed span; NULL: it is in none. */
+static inline const uint8_t *hx_judge_page(const struct hx_judge *judge, hx_obj object,
+                                           const struct hx_peeked *window)
+{
+    if (window->span >= judge->image->n)
+        return NULL;
+    const struct hx_span *at = &judge->image->span[window->span];
+    const uint64_t offset = judge->graph->addr[object] - at->start;
+    if (at->bytes || offset >= at->end - at->start)
+        return NULL;
+    return judge->image->packed
+        ->page[judge->image->packed->first[window->span] + offset / (HX_PAGE_WORDS * HX_WORD)];
 }
 
 /* The same of object[i + HX_AHEAD_EDGES * step] of n, and its edges; where these and the words are,
  * of one that comes later. */
 HX_PREFETCHES void hx_judge_look_ahead(const struct hx_judge *judge, const hx_obj *object, size_t i,
-                                       size_t n, size_t step, size_t span)
+                                       size_t n, size_t step, const struct hx_peeked *window)
 {
     const struct hx_graph *graph = judge->graph;
     if (n - i > HX_AHEAD_RANGE * step) {
@@ -90,12 +106,22 @@ HX_PREFETCHES void hx_judge_look_ahead(const struct hx_judge *judge, const hx_ob
         __builtin_prefetch(&graph->fwd[later]);
         __builtin_prefetch(&graph->addr[later]);
     }
+    if (n - i > HX_AHEAD_PAGES * step) {
+        const uint8_t *page = hx_judge_page(judge, object[i + HX_AHEAD_PAGES * step], window);
+        if (page)
+            __builtin_prefetch(page);
+    }
     if (n - i > HX_AHEAD_EDGES * step) {
         const hx_obj next = object[i + HX_AHEAD_EDGES * step];
         const hx_eidx e = graph->fwd[next];
         __builtin_prefetch(&graph->edge[e]);
         __builtin_prefetch(&graph->evidence[e]);
-        hx_judge_prefetch(judge, next, span);
+        const uint8_t *page = hx_judge_page(judge, next, window);
+        if (page)
+            __builtin_prefetch(
+                hx_page_unit(page, graph->addr[next] / (HX_UNIT_WORDS * HX_WORD) % HX_PAGE_UNITS));
+        else
+            hx_judge_prefetch(judge, next, window);
     }
 }
 

@@ -64,11 +64,11 @@ struct place {
     const struct ends *ends;
     struct field *field; /* NULL: it is in no field */
     hx_obj object;
-    uint64_t addr;        /* of word[0] */
-    const uint64_t *word; /* n of them */
-    size_t before, n;     /* so many words are before word[0] */
-    hx_obj target;        /* what word[0] points to */
-    size_t *span;         /* a hint */
+    uint64_t addr;            /* of word[0] */
+    const uint64_t *word;     /* n of them */
+    size_t before, n;         /* so many words are before word[0] */
+    hx_obj target;            /* what word[0] points to */
+    struct hx_peeked *window; /* a hint */
 };
 
 /* Most numbers are larger than any block: then it is not looked up. */
@@ -115,9 +115,10 @@ static bool is_letters(const char *bytes, uint64_t n)
 
 /* Is the first NUL of these bytes at `length`? What is shorter than a word is not taken for text
  * when it may be a number or a pointer. */
-static bool ends_at(const struct hx_judge *judge, uint64_t addr, uint64_t length, size_t *span)
+static bool ends_at(const struct hx_judge *judge, uint64_t addr, uint64_t length,
+                    struct hx_peeked *window)
 {
-    const uint64_t *word = hx_judge_peek(judge, addr, length / HX_WORD + 1, span);
+    const uint64_t *word = hx_judge_peek(judge, addr, length / HX_WORD + 1, window);
     const char *bytes = (const char *)word;
     return word && length && bytes[length] == '\0' && !memchr(bytes, '\0', length) &&
            (length >= HX_WORD || is_letters(bytes, length));
@@ -145,7 +146,7 @@ static bool is_long_string(const struct place *place, uint64_t length, uint64_t 
 {
     return length <= capacity && capacity > SSO_CAPACITY &&
            fits(place->judge, place->target, request) &&
-           ends_at(place->judge, place->word[0], length, place->span);
+           ends_at(place->judge, place->word[0], length, place->window);
 }
 
 static bool is_string(const struct place *place)
@@ -277,7 +278,7 @@ static bool is_vector(const struct place *place)
     /* {cur, first, last, node} of a deque looks the same */
     const uint64_t *node = place->n < 4 || place->word[0] != place->word[1]
                                ? NULL
-                               : hx_judge_peek(place->judge, place->word[3], 1, place->span);
+                               : hx_judge_peek(place->judge, place->word[3], 1, place->window);
     return !node || *node != place->word[0];
 }
 
@@ -327,7 +328,7 @@ static bool is_deque(const struct place *place)
     if (!fits(place->judge, place->target, place->word[1] * HX_WORD))
         return false;
     for (const uint64_t *iterator = first; iterator <= last; iterator += last - first) {
-        const uint64_t *node = hx_judge_peek(place->judge, iterator[3], 1, place->span);
+        const uint64_t *node = hx_judge_peek(place->judge, iterator[3], 1, place->window);
         if (!node || *node != iterator[1])
             return false;
     }
@@ -347,7 +348,7 @@ static void judge_deque(const struct place *place)
         return;
     }
     const size_t n = (last[3] - first[3]) / HX_WORD;
-    const uint64_t *node = hx_judge_peek(place->judge, first[3], n, place->span);
+    const uint64_t *node = hx_judge_peek(place->judge, first[3], n, place->window);
     for (size_t i = 0; node && i < n; i++)
         judge_deque_block(place->judge, node[i], i ? node[i] : first[0],
                           node[i] + (first[2] - first[1]));
@@ -385,7 +386,7 @@ static bool is_libcxx_deque(const struct place *place, uint64_t *from, uint64_t 
         !word[5] || word[4] > UINT32_MAX || word[5] > UINT32_MAX)
         return false;
     uint64_t blocks = (word[2] - word[1]) / HX_WORD;
-    const uint64_t *block = hx_judge_peek(judge, word[1], blocks, place->span);
+    const uint64_t *block = hx_judge_peek(judge, word[1], blocks, place->window);
     if (!block || !find_elements(blocks, word[4], word[5], from, to))
         return false;
     for (uint64_t i = 0; i < blocks; i++) {
@@ -405,7 +406,7 @@ static void judge_libcxx_deque(const struct place *place)
         !is_part(place, place->field ? place->field->deques : 0, PART))
         return;
     const uint64_t blocks = (word[2] - word[1]) / HX_WORD;
-    const uint64_t *block = hx_judge_peek(judge, word[1], blocks, place->span);
+    const uint64_t *block = hx_judge_peek(judge, word[1], blocks, place->window);
     hx_judge_words(judge, place->target, 0, word[1] - word[0], HX_RULE_deque);
     hx_judge_words(judge, place->target, word[2] - word[0], UINT64_MAX, HX_RULE_deque);
     for (uint64_t i = 0; block && i < blocks; i++) {
@@ -494,7 +495,7 @@ static size_t field_number(uint64_t size, uint64_t at)
 }
 
 /* The place of an edge; false: the image lacks it. */
-static bool find_place(const struct look *look, hx_obj i, hx_eidx e, size_t span[2],
+static bool find_place(const struct look *look, hx_obj i, hx_eidx e, struct hx_peeked window[2],
                        struct place *ret)
 {
     const struct hx_graph *graph = look->judge->graph;
@@ -503,7 +504,7 @@ static bool find_place(const struct look *look, hx_obj i, hx_eidx e, size_t span
     before = before < 2 ? before : 2;
     size_t n = left < SHAPE_WORDS ? left : SHAPE_WORDS;
     const uint64_t *word =
-        hx_judge_peek(look->judge, graph->addr[i] + at - before * HX_WORD, before + n, &span[0]);
+        hx_judge_peek(look->judge, graph->addr[i] + at - before * HX_WORD, before + n, &window[0]);
     if (!word)
         return false;
     *ret = (struct place){.judge = look->judge,
@@ -517,7 +518,7 @@ static bool find_place(const struct look *look, hx_obj i, hx_eidx e, size_t span
                           .before = before,
                           .n = n,
                           .target = hx_edge_target(graph->edge[e]),
-                          .span = &span[1]};
+                          .window = &window[1]};
     return true;
 }
 
@@ -526,12 +527,12 @@ static void add_one(uint32_t *count)
     __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
 }
 
-static void count_edge(const struct look *look, hx_obj i, hx_eidx e, size_t span[2])
+static void count_edge(const struct look *look, hx_obj i, hx_eidx e, struct hx_peeked window[2])
 {
     const struct hx_graph *graph = look->judge->graph;
     const bool start = hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START;
     struct place place;
-    if (!find_place(look, i, e, span, &place))
+    if (!find_place(look, i, e, window, &place))
         return;
     const unsigned seen = find_shapes(&place, start);
     struct field *field = place.field;
@@ -560,11 +561,11 @@ static void count_group(void *context, unsigned worker, uint32_t number)
     const struct hx_graph *graph = look->judge->graph;
     const struct hx_block_group *group = &look->judge->groups->group[number];
     const hx_obj *sample = look->judge->groups->sample + group->first;
-    size_t span[2] = {0, 0};
+    HX_TWO_PEEKED window[2] = {{0}};
     for (uint32_t i = 0; group->size <= FIELD_BYTES && i < group->samples; i++) {
-        hx_judge_look_ahead(look->judge, sample, i, group->samples, 1, span[0]);
+        hx_judge_look_ahead(look->judge, sample, i, group->samples, 1, &window[0]);
         for (hx_eidx e = graph->fwd[sample[i]]; e < graph->fwd[sample[i] + 1]; e++)
-            count_edge(look, sample[i], e, span);
+            count_edge(look, sample[i], e, window);
     }
 }
 
@@ -576,14 +577,14 @@ static void count_nodes(void *context, unsigned worker, uint32_t number)
     const struct hx_graph *graph = look->judge->graph;
     const struct hx_block_group *group = &look->judge->groups->group[number];
     const hx_obj *sample = look->judge->groups->sample + group->first;
-    size_t span[2] = {0, 0};
+    HX_TWO_PEEKED window[2] = {{0}};
     for (uint32_t i = 0; group->size <= FIELD_BYTES && i < group->samples; i++)
         for (hx_eidx e = graph->fwd[sample[i]]; e < graph->fwd[sample[i] + 1]; e++) {
             struct field *field =
                 &look->fields[field_number(group->size, hx_edge_offset(graph->edge[e]))];
             struct place place;
             if (field->dead >= FEW && hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START &&
-                find_place(look, sample[i], e, span, &place) && leads_to_node(&place))
+                find_place(look, sample[i], e, window, &place) && leads_to_node(&place))
                 add_one(&field->nodes);
         }
 }
@@ -618,7 +619,7 @@ static hx_error *count_fields(struct look *look)
     return NULL;
 }
 
-static void judge_object(const struct look *look, hx_obj i, size_t span[2])
+static void judge_object(const struct look *look, hx_obj i, struct hx_peeked window[2])
 {
     const struct hx_graph *graph = look->judge->graph;
     const uint8_t *seen = look->of[look->judge->groups->of[i]];
@@ -626,7 +627,7 @@ static void judge_object(const struct look *look, hx_obj i, size_t span[2])
         const size_t word = hx_edge_offset(graph->edge[e]) / HX_WORD;
         const unsigned what = seen[word < FIELD_WORDS ? word : FIELD_WORDS - 1];
         struct place place;
-        if (what && find_place(look, i, e, span, &place))
+        if (what && find_place(look, i, e, window, &place))
             judge_place(&place, hx_edge_kind_of(graph->edge[e]) == HX_EDGE_START, what);
     }
 }
@@ -636,13 +637,13 @@ static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
     (void)worker;
     const struct look *look = context;
     const struct hx_graph *graph = look->judge->graph;
-    size_t span[2] = {0, 0};
+    HX_TWO_PEEKED window[2] = {{0}};
     for (hx_obj i = from; i < to; i++) {
         if (to - i > HX_AHEAD_RANGE && look->of[look->judge->groups->of[i + HX_AHEAD_RANGE]])
-            hx_judge_prefetch(look->judge, i + HX_AHEAD_RANGE, span[0]);
+            hx_judge_prefetch(look->judge, i + HX_AHEAD_RANGE, &window[0]);
         if (graph->requested && graph->requested[i] != HX_NO_REQUEST)
             judge_requested(look->judge, i);
-        judge_object(look, i, span);
+        judge_object(look, i, window);
     }
 }
 
@@ -651,7 +652,7 @@ static void judge_roots(const struct look *look)
 {
     const struct hx_judge *judge = look->judge;
     const struct hx_snapshot *snapshot = judge->snapshot;
-    size_t span = 0, other = 0;
+    HX_PEEKED window = {0}, other = {0};
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         const struct hx_root *root = &snapshot->roots.v[edge->root];
@@ -662,7 +663,7 @@ static void judge_roots(const struct look *look)
         before = before < 2 ? before : 2;
         size_t n = left < SHAPE_WORDS ? left : SHAPE_WORDS;
         const uint64_t *word =
-            hx_judge_peek(judge, edge->address - before * HX_WORD, before + n, &span);
+            hx_judge_peek(judge, edge->address - before * HX_WORD, before + n, &window);
         if (!word || !n)
             continue;
         struct place place = {.judge = judge,
@@ -673,7 +674,7 @@ static void judge_roots(const struct look *look)
                               .before = before,
                               .n = n,
                               .target = edge->target,
-                              .span = &other};
+                              .window = &other};
         judge_place(&place, edge->kind == HX_EDGE_START, SEEN_ANY);
     }
 }
@@ -699,7 +700,7 @@ static bool may_be_long(const struct hx_judge *judge, const uint64_t *word, size
 }
 
 /* Pointers to the text of strings, whatever statistics say: the others of a field are short. */
-static void keep_object(const struct look *look, hx_obj i, size_t span[2])
+static void keep_object(const struct look *look, hx_obj i, struct hx_peeked window[2])
 {
     const struct hx_graph *graph = look->judge->graph;
     const size_t n = graph->size[i] / HX_WORD;
@@ -709,10 +710,11 @@ static void keep_object(const struct look *look, hx_obj i, size_t span[2])
         struct place place;
         if (HX_EVIDENCE_RULE(now) < HX_RULE_slack || HX_EVIDENCE_KIND(now) != HX_EDGE_START)
             continue;
-        word = word ? word : hx_judge_peek(look->judge, graph->addr[i], n, &span[0]);
+        word = word ? word : hx_judge_peek(look->judge, graph->addr[i], n, &window[0]);
         if ((!word ||
              may_be_long(look->judge, word, hx_edge_offset(graph->edge[e]) / HX_WORD, n)) &&
-            find_place(look, i, e, span, &place) && (is_string(&place) || is_libcxx_string(&place)))
+            find_place(look, i, e, window, &place) &&
+            (is_string(&place) || is_libcxx_string(&place)))
             graph->evidence[e] = HX_EVIDENCE(HX_RULE_NONE, HX_EVIDENCE_KIND(now));
     }
 }
@@ -720,12 +722,12 @@ static void keep_object(const struct look *look, hx_obj i, size_t span[2])
 static void keep_block(void *context, unsigned worker, hx_obj from, hx_obj to)
 {
     (void)worker;
-    size_t span[2] = {0, 0};
+    HX_TWO_PEEKED window[2] = {{0}};
     for (hx_obj i = from; i < to; i++) {
         const struct look *look = context;
         if (to - i > HX_AHEAD_RANGE)
-            hx_judge_prefetch(look->judge, i + HX_AHEAD_RANGE, span[0]);
-        keep_object(look, i, span);
+            hx_judge_prefetch(look->judge, i + HX_AHEAD_RANGE, &window[0]);
+        keep_object(look, i, window);
     }
 }
 

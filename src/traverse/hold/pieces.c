@@ -82,11 +82,11 @@ static hx_error *add_pointer(struct pieces *pieces, uint64_t key, hx_edge edge, 
 }
 
 static hx_error *count_object(const struct look *look, hx_obj object, struct pieces *pieces,
-                              size_t *span)
+                              struct hx_peeked *window)
 {
     const struct hx_graph *graph = look->judge->graph;
     const size_t n = graph->size[object] / HX_WORD;
-    const uint64_t *word = hx_judge_peek(look->judge, graph->addr[object], n, span);
+    const uint64_t *word = hx_judge_peek(look->judge, graph->addr[object], n, window);
     for (hx_eidx e = graph->fwd[object]; word && e < graph->fwd[(size_t)object + 1]; e++) {
         const hx_edge edge = graph->edge[e];
         const size_t i = hx_edge_offset(edge) / HX_WORD;
@@ -118,14 +118,14 @@ static hx_error *scan_group(void *context, uint32_t group, bool *ret_found)
     struct look *look = context;
     const struct hx_block_group *of = &look->judge->groups->group[group];
     const hx_obj *sample = look->judge->groups->sample + of->first;
-    size_t span = 0;
+    HX_PEEKED window = {0};
     *ret_found = false;
     if (!have_interior(look, of))
         return NULL;
     struct pieces *pieces = look->of[group] = calloc(1, sizeof *pieces);
     HX_NEED(pieces);
     for (uint32_t i = 0; i < of->samples; i++)
-        HX_TRY(count_object(look, sample[i], pieces, &span));
+        HX_TRY(count_object(look, sample[i], pieces, &window));
     for (size_t i = 0; i < pieces->into.n; i++) {
         const struct into *into = &pieces->into.v[i];
         if (!is_piecewise(into))
@@ -144,9 +144,9 @@ static const struct into *find_into(const struct pieces *pieces, uint64_t key)
     return number == HX_NO_PAIR ? NULL : &pieces->into.v[number];
 }
 
-static void judge_object(void *context, hx_obj object, size_t *span)
+static void judge_object(void *context, hx_obj object, struct hx_peeked *window)
 {
-    (void)span;
+    (void)window;
     const struct look *look = context;
     const struct hx_graph *graph = look->judge->graph;
     const struct pieces *pieces = look->of[look->judge->groups->of[object]];

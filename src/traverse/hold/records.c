@@ -72,11 +72,12 @@ struct scan {
 static bool is_typed(const struct hx_judge *judge, hx_obj object)
 {
     const struct hx_graph *graph = judge->graph;
-    size_t span = 0;
+    HX_PEEKED window = {0};
     if (object == HX_NO_OBJ)
         return false;
-    const uint64_t *word =
-        graph->size[object] < HX_WORD ? NULL : hx_judge_peek(judge, graph->addr[object], 1, &span);
+    const uint64_t *word = graph->size[object] < HX_WORD
+                               ? NULL
+                               : hx_judge_peek(judge, graph->addr[object], 1, &window);
     return (graph->type && graph->type[object] != HX_NO_TYPE) ||
            (word && hx_judge_module(judge, *word));
 }
@@ -113,10 +114,10 @@ static void count_places(struct scan *scan)
             enum hx_word_kind kind = hx_word_kind(table, r, i);
             scan->pointers[i] += kind == HX_WORD_POINTER;
             scan->others[i] += kind == HX_WORD_GONE || kind == HX_WORD_VALUE;
-            scan->small[0][i] += value_of(table->word[r][i], false) < VALUES;
-            scan->small[1][i] += value_of(table->word[r][i], true) < VALUES;
-            scan->odd[i] += value_of(table->word[r][i], false) - 1 < VALUES - 1;
-            scan->set[i] += table->word[r][i] != 0;
+            scan->small[0][i] += value_of(hx_word_row(table, r)[i], false) < VALUES;
+            scan->small[1][i] += value_of(hx_word_row(table, r)[i], true) < VALUES;
+            scan->odd[i] += value_of(hx_word_row(table, r)[i], false) - 1 < VALUES - 1;
+            scan->set[i] += hx_word_row(table, r)[i] != 0;
         }
 }
 
@@ -141,7 +142,7 @@ static bool is_varied(const struct scan *scan, struct tag tag)
     uint32_t count[PARTS][VALUES + 1] = {0};
     for (size_t r = 0; r < table->rows; r++)
         for (size_t e = 0; e < scan->in_row; e++) {
-            unsigned value = tag_of(table->word[r] + e * scan->period, tag);
+            unsigned value = tag_of(hx_word_row(table, r) + e * scan->period, tag);
             count[part_of(scan, e)][value]++;
         }
     for (size_t part = 0; part < (scan->in_row > 1 ? PARTS - 1 : 1); part++) {
@@ -194,7 +195,7 @@ static void count_classes(const struct scan *scan, size_t word, struct tag tag,
     memset(class, 0, VALUES * sizeof *class);
     for (size_t r = 0; r < table->rows; r++)
         for (size_t at = 0; at < scan->in_row * scan->period; at += scan->period) {
-            unsigned value = tag_of(table->word[r] + at, tag);
+            unsigned value = tag_of(hx_word_row(table, r) + at, tag);
             if (value < VALUES)
                 class[value].count[hx_word_kind(table, r, at + word)]++;
         }
@@ -235,11 +236,12 @@ static uint16_t find_mixed(const struct scan *scan, size_t word, struct tag tag,
     uint16_t mixed = 0;
     for (size_t r = 0; r < table->rows; r++)
         for (size_t at = 0; at < scan->in_row * scan->period; at += scan->period) {
-            unsigned value = tag_of(table->word[r] + at, tag);
+            unsigned value = tag_of(hx_word_row(table, r) + at, tag);
             if (value < VALUES && wanted >> value & 1 &&
                 hx_word_kind(table, r, at + word) == HX_WORD_POINTER)
-                typed[value] += is_typed(
-                    scan->judge, hx_graph_find(scan->judge->graph, table->word[r][at + word]));
+                typed[value] +=
+                    is_typed(scan->judge,
+                             hx_graph_find(scan->judge->graph, hx_word_row(table, r)[at + word]));
         }
     for (unsigned v = 0; v < VALUES; v++)
         if (wanted >> v & 1 && is_mixed(typed[v], pointers_of(&class[v])))
@@ -410,7 +412,7 @@ static void judge_payload(const struct look *look, hx_obj object, const uint64_t
     }
 }
 
-static void judge_object(void *context, hx_obj object, size_t *span)
+static void judge_object(void *context, hx_obj object, struct hx_peeked *window)
 {
     const struct look *look = context;
     const struct records *records = &look->of[look->judge->groups->of[object]];
@@ -418,7 +420,7 @@ static void judge_object(void *context, hx_obj object, size_t *span)
     const size_t n = graph->size[object] / HX_WORD;
     const uint64_t *word = graph->fwd[object] == graph->fwd[object + 1]
                                ? NULL
-                               : hx_judge_peek(look->judge, graph->addr[object], n, span);
+                               : hx_judge_peek(look->judge, graph->addr[object], n, window);
     if (!word)
         return;
     for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++) {

@@ -22,20 +22,21 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define WORDS   24    /* of a block that are looked at */
-#define SAMPLE  1024  /* blocks of a group that are looked at to find its variants */
-#define ALIKE   32    /* fewer have no fields that one could tell of */
-#define KEPT    16    /* variants of a group that are shapes of their own */
-#define TRIED   64    /* variants of its sample that are compared with each other */
-#define HEAD    4     /* words in one of which the address of a type is looked for */
-#define ITEMS   6     /* words, or runs of them, in a label */
-#define LABEL   60    /* bytes of a label, about */
-#define NAME    24    /* bytes of a type's or variable's name in it */
-#define LARGE   512   /* bytes: looked at by itself, whether it is an array */
-#define WINDOW  36    /* words that are looked at in each quarter of a large block */
-#define STRIDES 6     /* words of an array's element, at most */
-#define FEW     32768 /* objects: fewer are no work for two */
-#define SHAPES  (HX_NO_SHAPE - 1)
+#define WORDS       24    /* of a block that are looked at */
+#define SAMPLE      1024  /* blocks of a group that are looked at to find its variants */
+#define ALIKE       32    /* fewer have no fields that one could tell of */
+#define KEPT        16    /* variants of a group that are shapes of their own */
+#define TRIED       64    /* variants of its sample that are compared with each other */
+#define FIRST_WORDS 8     /* that are asked for again */
+#define HEAD        4     /* words in one of which the address of a type is looked for */
+#define ITEMS       6     /* words, or runs of them, in a label */
+#define LABEL       60    /* bytes of a label, about */
+#define NAME        24    /* bytes of a type's or variable's name in it */
+#define LARGE       512   /* bytes: looked at by itself, whether it is an array */
+#define WINDOW      36    /* words that are looked at in each quarter of a large block */
+#define STRIDES     6     /* words of an array's element, at most */
+#define FEW         32768 /* objects: fewer are no work for two */
+#define SHAPES      (HX_NO_SHAPE - 1)
 
 /* Percent. */
 enum {
@@ -158,7 +159,8 @@ static enum kind kind_of(const struct shapes *shapes, uint64_t word)
 }
 
 struct words {
-    const uint64_t *word;
+    const uint64_t *word;        /* until others are looked at */
+    uint64_t first[FIRST_WORDS]; /* the first of them, for good */
     size_t n;
     uint8_t kind[WINDOW]; /* enum kind */
     hx_obj target[WINDOW];
@@ -178,15 +180,16 @@ static uint64_t used_bytes(const struct hx_graph *graph, hx_obj object)
 }
 
 /* The n words of an object from word `from` on, or as many as it has. Stale ones count as null. */
-static bool look_at(const struct shapes *shapes, hx_obj object, size_t from, size_t n, size_t *span,
-                    struct words *ret)
+static bool look_at(const struct shapes *shapes, hx_obj object, size_t from, size_t n,
+                    struct hx_peeked *window, struct words *ret)
 {
     const struct hx_graph *graph = shapes->graph;
     const uint64_t has = used_bytes(graph, object) / HX_WORD;
     ret->n = has <= from ? 0 : has - from < n ? has - from : n;
-    ret->word = hx_judge_peek(shapes->judge, graph->addr[object] + from * HX_WORD, ret->n, span);
+    ret->word = hx_judge_peek(shapes->judge, graph->addr[object] + from * HX_WORD, ret->n, window);
     if (!ret->word || !ret->n)
         return false;
+    memcpy(ret->first, ret->word, (ret->n < FIRST_WORDS ? ret->n : FIRST_WORDS) * HX_WORD);
     for (size_t i = 0; i < ret->n; i++)
         ret->kind[i] = KINDS;
     hx_eidx e = from ? hx_graph_edge_from(graph, object, from * HX_WORD) : graph->fwd[object];
@@ -242,7 +245,7 @@ static size_t begin_of_quarter(size_t words, size_t quarter, size_t stride)
     return words / 4 * quarter / stride * stride;
 }
 
-static void take_census(const struct shapes *shapes, hx_obj object, size_t *span,
+static void take_census(const struct shapes *shapes, hx_obj object, struct hx_peeked *window,
                         struct census *census)
 {
     const size_t has = used_bytes(shapes->graph, object) / HX_WORD;
@@ -250,7 +253,7 @@ static void take_census(const struct shapes *shapes, hx_obj object, size_t *span
     for (size_t quarter = 0; quarter < 4; quarter++) {
         struct words words;
         size_t from = begin_of_quarter(has, quarter, 1);
-        if (!look_at(shapes, object, from, WINDOW, span, &words))
+        if (!look_at(shapes, object, from, WINDOW, window, &words))
             continue;
         for (size_t i = 0; i < words.n && i < has / 4; i++) {
             census->at[census->n] = (uint32_t)(from + i);
@@ -288,11 +291,11 @@ static bool is_element(const uint8_t *item, size_t stride)
     return has;
 }
 
-static void look_for_array(const struct shapes *shapes, hx_obj object, size_t *span,
+static void look_for_array(const struct shapes *shapes, hx_obj object, struct hx_peeked *window,
                            struct look *look)
 {
     struct census census;
-    take_census(shapes, object, span, &census);
+    take_census(shapes, object, window, &census);
     for (size_t stride = 1; census.n && stride <= STRIDES; stride++) {
         uint32_t fit = 0, all = 0, count[STRIDES][KINDS] = {{0}};
         for (size_t i = 0; i < census.n; i++)
@@ -315,18 +318,18 @@ static bool is_string(const struct group *group, size_t letters)
 
 /* At `n` words, at most. */
 static void look_whole(const struct shapes *shapes, hx_obj object, const struct group *group,
-                       size_t n, size_t *span, struct look *ret)
+                       size_t n, struct hx_peeked *window, struct look *ret)
 {
     const struct hx_graph *graph = shapes->graph;
     ret->of = (struct makeup){.content = STRUCT};
     ret->letters = 0;
-    if (!look_at(shapes, object, 0, n, span, &ret->words))
+    if (!look_at(shapes, object, 0, n, window, &ret->words))
         ret->words.n = 0;
     if (graph->size[object] >= LARGE)
-        look_for_array(shapes, object, span, ret);
+        look_for_array(shapes, object, window, ret);
     if (ret->of.content != STRUCT || !ret->words.n || ret->words.kind[0] == POINTER)
         return;
-    ret->letters = count_letters(ret->words.word, ret->words.n);
+    ret->letters = count_letters(ret->words.first, ret->words.n);
     if (is_string(group, ret->letters))
         ret->of.content = STRING;
 }
@@ -350,7 +353,7 @@ static struct key variant_key(const struct shapes *shapes, hx_obj object, const 
     while (at < words->n && at < HEAD && words->kind[at] != GLOBAL && words->kind[at] != CODE)
         at++;
     if (at < words->n && at < HEAD)
-        key.base = hx_hash(key.base + 1 + at, words->word[at]);
+        key.base = hx_hash(key.base + 1 + at, words->first[at]);
     for (size_t i = 0; i < words->n && i < WORDS; i++)
         if (group->mixed >> i & 1 && words->kind[i] != ZERO)
             key.marks |= (words->kind[i] == POINTER ? UINT64_C(1) : UINT64_C(2)) << 2 * i;
@@ -467,11 +470,11 @@ static void survey(struct group *group, const struct look *look)
 
 static void look_at_sample(const struct shapes *shapes, struct group *group, struct look *look)
 {
-    size_t span = 0;
+    HX_PEEKED window = {0};
     for (unsigned again = 0; again < 2; again++) { /* with what the first survey found */
         for (size_t s = 0; s < group->samples; s++) {
-            hx_judge_look_ahead(shapes->judge, group->sample, s, group->samples, 1, span);
-            look_whole(shapes, group->sample[s], group, WORDS, &span, &look[s]);
+            hx_judge_look_ahead(shapes->judge, group->sample, s, group->samples, 1, &window);
+            look_whole(shapes, group->sample[s], group, WORDS, &window, &look[s]);
         }
         survey(group, look);
         if (!group->letters_too && !group->no_text)
@@ -590,12 +593,12 @@ static hx_error *number_variants(struct shapes *shapes, struct group *group)
 
 /* The same as variant_key(), by no more words than tell; false: all have to be looked at. */
 static bool find_key(const struct shapes *shapes, hx_obj object, const struct group *group,
-                     size_t told, size_t *span, struct key *ret)
+                     size_t told, struct hx_peeked *window, struct key *ret)
 {
     const struct hx_graph *graph = shapes->graph;
     const uint64_t has = used_bytes(graph, object) / HX_WORD;
     const size_t n = has < told ? has : told;
-    const uint64_t *word = hx_judge_peek(shapes->judge, graph->addr[object], n, span);
+    const uint64_t *word = hx_judge_peek(shapes->judge, graph->addr[object], n, window);
     uint64_t pointers = 0, stale = 0;
     if (graph->size[object] >= LARGE || !word || !n)
         return false;
@@ -621,7 +624,7 @@ static bool find_key(const struct shapes *shapes, hx_obj object, const struct gr
     return true;
 }
 
-static uint16_t shape_of(const struct shapes *shapes, hx_obj object, size_t *span)
+static uint16_t shape_of(const struct shapes *shapes, hx_obj object, struct hx_peeked *window)
 {
     const struct group *group = &shapes->group[shapes->judge->groups->of[object]];
     const struct variant *variant = variants_of(shapes, group);
@@ -631,9 +634,9 @@ static uint16_t shape_of(const struct shapes *shapes, hx_obj object, size_t *spa
         return variant->shape;
     struct key key;
     const size_t told = group->mixed >> 8 ? 32 - (size_t)__builtin_clz(group->mixed) : 8;
-    if (!find_key(shapes, object, group, told, span, &key)) {
+    if (!find_key(shapes, object, group, told, window, &key)) {
         struct look look;
-        look_whole(shapes, object, group, told, span, &look);
+        look_whole(shapes, object, group, told, window, &look);
         key = variant_key(shapes, object, group, &look);
     }
     for (uint32_t i = 0; i < group->variants; i++)
@@ -652,11 +655,11 @@ static void give_shapes(void *context, unsigned worker, hx_obj from, hx_obj to)
 {
     (void)worker;
     struct shapes *shapes = context;
-    size_t span = 0;
+    HX_PEEKED window = {0};
     for (hx_obj i = from; i < to; i++) {
         if (to - i > HX_AHEAD_RANGE && is_looked_at(shapes, i + HX_AHEAD_RANGE))
-            hx_judge_prefetch(shapes->judge, i + HX_AHEAD_RANGE, span);
-        shapes->graph->shape[i] = shape_of(shapes, i, &span);
+            hx_judge_prefetch(shapes->judge, i + HX_AHEAD_RANGE, &window);
+        shapes->graph->shape[i] = shape_of(shapes, i, &window);
     }
 }
 
@@ -811,11 +814,11 @@ struct field {
 };
 
 static void count_member(const struct shapes *shapes, hx_obj object, const struct shape *self,
-                         size_t from, size_t n, bool count, size_t *span, struct field *field,
-                         size_t period)
+                         size_t from, size_t n, bool count, struct hx_peeked *window,
+                         struct field *field, size_t period)
 {
     struct words words;
-    if (!look_at(shapes, object, from, n, span, &words))
+    if (!look_at(shapes, object, from, n, window, &words))
         return;
     for (size_t i = 0; i < words.n; i++) {
         struct field *of = &field[i % period];
@@ -942,7 +945,7 @@ static void put_fields(const struct shapes *shapes, struct hx_text *text, const 
 static void put_more(const struct shapes *shapes, struct hx_text *text, const struct shape *shape)
 {
     struct field last = {.n = 0};
-    size_t span = 0;
+    HX_PEEKED window = {0};
     hx_text_puts(text, "...");
     if (shape->size < LARGE)
         return;
@@ -951,7 +954,7 @@ static void put_more(const struct shapes *shapes, struct hx_text *text, const st
             const hx_obj object = shapes->sample[shape->first + s];
             const size_t has = used_bytes(shapes->graph, object) / HX_WORD;
             if (has > WORDS)
-                count_member(shapes, object, shape, has - WORDS, WORDS, count, &span, &last, 1);
+                count_member(shapes, object, shape, has - WORDS, WORDS, count, &window, &last, 1);
         }
     hx_text_puts(text, ", ");
     put_field(shapes, text, &last, HX_NO_TYPE, false);
@@ -961,10 +964,11 @@ static void put_struct(const struct shapes *shapes, struct hx_text *text, const 
 {
     struct field field[WORDS] = {{.n = 0}};
     const size_t words = shape->size / HX_WORD;
-    size_t span = 0, n = 0;
+    HX_PEEKED window = {0};
+    size_t n = 0;
     for (unsigned count = 0; count < 2; count++)
         for (uint32_t s = 0; s < shape->n; s++)
-            count_member(shapes, shapes->sample[shape->first + s], shape, 0, WORDS, count, &span,
+            count_member(shapes, shapes->sample[shape->first + s], shape, 0, WORDS, count, &window,
                          field, WORDS);
     while (n < WORDS && n < words && field[n].n)
         n++;
@@ -981,7 +985,7 @@ static void put_struct(const struct shapes *shapes, struct hx_text *text, const 
 static void put_array(const struct shapes *shapes, struct hx_text *text, const struct shape *shape)
 {
     struct field field[STRIDES] = {{.n = 0}};
-    size_t span = 0;
+    HX_PEEKED window = {0};
     const bool pointers = memchr(shape->of.item, POINTER, shape->of.stride) != NULL;
     for (unsigned count = 0; pointers && count < 2; count++)
         for (uint32_t s = 0; s < shape->n; s++)
@@ -989,8 +993,8 @@ static void put_array(const struct shapes *shapes, struct hx_text *text, const s
                 const hx_obj object = shapes->sample[shape->first + s];
                 size_t has = used_bytes(shapes->graph, object) / HX_WORD;
                 count_member(shapes, object, shape,
-                             begin_of_quarter(has, quarter, shape->of.stride), WINDOW, count, &span,
-                             field, shape->of.stride);
+                             begin_of_quarter(has, quarter, shape->of.stride), WINDOW, count,
+                             &window, field, shape->of.stride);
             }
     put_size(text, shape->size);
     hx_text_puts(text, ": array of ");

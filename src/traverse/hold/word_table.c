@@ -22,7 +22,7 @@ static void fill_row(const struct hx_judge *judge, struct hx_word_table *table, 
                      bool gone)
 {
     const struct hx_graph *graph = judge->graph;
-    const uint64_t *word = table->word[table->rows];
+    const uint64_t *word = hx_word_row(table, table->rows);
     uint8_t *kind = table->kind + table->rows * table->words;
     hx_eidx e = graph->fwd[object], end = graph->fwd[object + 1];
     for (size_t i = 0; i < table->words; i++) {
@@ -58,9 +58,10 @@ hx_error *hx_word_table_fill(const struct hx_judge *judge, const struct hx_block
     if (!words || !have_pointers(judge, group))
         return NULL;
     ret->words = words < cells ? words : cells;
-    size_t rows = cells / ret->words, span = 0;
+    size_t rows = cells / ret->words;
+    HX_PEEKED window = {0};
     rows = rows < group->samples ? rows : group->samples;
-    ret->word = malloc(rows * sizeof *ret->word);
+    ret->word = malloc(rows * ret->words * sizeof *ret->word);
     ret->object = malloc(rows * sizeof *ret->object);
     ret->kind = malloc(rows * ret->words);
     if (!ret->word || !ret->object || !ret->kind) {
@@ -70,10 +71,12 @@ hx_error *hx_word_table_fill(const struct hx_judge *judge, const struct hx_block
     for (size_t i = 0; i < rows; i++) {
         hx_obj object = sample[i * group->samples / rows];
         hx_judge_look_ahead(judge, sample, i * group->samples / rows, group->samples,
-                            group->samples / rows, span);
-        ret->word[ret->rows] = hx_judge_peek(judge, graph->addr[object], ret->words, &span);
-        if (ret->word[ret->rows])
-            fill_row(judge, ret, object, gone);
+                            group->samples / rows, &window);
+        const uint64_t *word = hx_judge_peek(judge, graph->addr[object], ret->words, &window);
+        if (!word)
+            continue;
+        memcpy(ret->word + ret->rows * ret->words, word, ret->words * sizeof *word);
+        fill_row(judge, ret, object, gone);
     }
     return NULL;
 }
@@ -111,10 +114,10 @@ static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
 {
     (void)worker;
     const struct look *look = context;
-    size_t span = 0;
+    HX_PEEKED window = {0};
     for (hx_obj i = from; i < to; i++)
         if (look->found[look->judge->groups->of[i]])
-            look->how->judge(look->how->context, i, &span);
+            look->how->judge(look->how->context, i, &window);
 }
 
 hx_error *hx_judge_by_group(const struct hx_judge *judge, const struct hx_group_judge *how)

@@ -34,7 +34,7 @@ static inline bool peek_target_word(struct hx_interior_rules *rules, uint64_t ad
     const struct hx_span *span = span_of(rules, addr);
     if (!span)
         return false;
-    if (span->end - addr < WORD)
+    if (span->end - addr < WORD || !span->bytes)
         return hx_image_u64(rules->image, addr, ret); /* across two spans, or not at all */
     memcpy(ret, span->bytes + (addr - span->start), sizeof *ret);
     return true;
@@ -104,7 +104,7 @@ void hx_interior_rules_prefetch(struct hx_interior_rules *rules, uint64_t addr, 
     if (offset % WORD || (offset > 3 * WORD && !rules->options->is_vtable))
         return;
     const struct hx_span *span = span_of(rules, addr);
-    if (!span)
+    if (!span || !span->bytes)
         return;
     const uint8_t *first = span->bytes + (addr - span->start);
     __builtin_prefetch(first);

@@ -28,14 +28,13 @@ struct hx_lookup {
 /* Collects those of words[0..n) that lie between the first and last object, n <=
  * HX_LOOKUP_RUN; the tag of words[i] is tag + i * step. Afterwards the caller runs the
  * lookup when n has reached HX_LOOKUP_BATCH. */
-static inline void hx_lookup_words(struct hx_lookup *lookup, const uint8_t *words, size_t n,
+static inline void hx_lookup_words(struct hx_lookup *lookup, const uint64_t *words, size_t n,
                                    uint64_t tag, uint64_t step)
 {
     const uint64_t low = lookup->map->low, len = lookup->map->len;
     size_t at = lookup->n;
     for (size_t i = 0; i < n; i++, tag += step) {
-        uint64_t value;
-        __builtin_memcpy(&value, words + i * 8, 8);
+        const uint64_t value = words[i];
         lookup->value[at] = value; /* kept only if it is worth a look */
         lookup->tag[at] = tag;
         at += value - low < len;

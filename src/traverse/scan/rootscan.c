@@ -82,13 +82,17 @@ static bool flush_root(struct sink *sink)
 /* The words [from, to) of a root, both aligned, as far as the image holds them. */
 static bool scan_root(const struct hx_image *image, struct sink *sink, uint64_t from, uint64_t to)
 {
+    HX_PEEKED window = {0};
     for (size_t i = hx_image_find(image, from); i < image->n && image->span[i].start < to; i++) {
         const struct hx_span *span = &image->span[i];
         uint64_t at = from > span->start ? from : span->start;
         uint64_t end = to < span->end ? to : span->end;
         while (at < end) {
             size_t n = (end - at) / WORD < HX_LOOKUP_RUN ? (end - at) / WORD : HX_LOOKUP_RUN;
-            hx_lookup_words(sink->lookup, span->bytes + (at - span->start), n, at, WORD);
+            const uint64_t *words = hx_image_peek(image, at, n, &window);
+            if (!words)
+                return false;
+            hx_lookup_words(sink->lookup, words, n, at, WORD);
             if (sink->lookup->n >= HX_LOOKUP_BATCH && !flush_root(sink))
                 return false;
             at += n * WORD;
@@ -135,7 +139,7 @@ bool hx_root_scan_registers(struct hx_snapshot *snapshot, struct hx_lookup *look
         if (root->kind != HX_ROOT_REGISTER)
             continue;
         struct sink sink = {.lookup = lookup, .scan = &part, .root = (uint32_t)i};
-        hx_lookup_words(lookup, (const uint8_t *)&root->value, 1, 0, 0);
+        hx_lookup_words(lookup, &root->value, 1, 0, 0);
         fine = flush_root(&sink);
     }
     fine = fine && hx_root_scan_append(snapshot, &part);

@@ -42,6 +42,7 @@ struct worker {
     uint64_t too_far; /* edges at offsets that an edge cannot hold */
     hx_obj next;      /* the first object whose fwd is not written yet */
     struct hx_lookup lookup;
+    struct hx_peeked window;
 };
 
 struct scanner {
@@ -130,19 +131,19 @@ static void flush_objects(struct worker *worker)
     }
 }
 
-/* The words [from, to) of one object, at `bytes` in the image. */
-static void scan_run(struct worker *worker, hx_obj object, const uint8_t *bytes, uint64_t from,
+/* The words [from, to) of one object. */
+static void scan_run(struct worker *worker, hx_obj object, const uint64_t *words, uint64_t from,
                      uint64_t to)
 {
     while (from < to) {
         size_t n = to - from < HX_LOOKUP_RUN ? to - from : HX_LOOKUP_RUN;
         bool far = from > HX_EDGE_OFFSET_MAX;
         uint64_t tag = (uint64_t)object << 32 | (far ? HX_EDGE_OFFSET_MAX + 1 : from);
-        hx_lookup_words(&worker->lookup, bytes, n, tag, !far);
+        hx_lookup_words(&worker->lookup, words, n, tag, !far);
         if (worker->lookup.n >= HX_LOOKUP_BATCH)
             flush_objects(worker);
         from += n;
-        bytes += n * WORD;
+        words += n;
     }
 }
 
@@ -160,24 +161,30 @@ static void scan_object(struct worker *worker, hx_obj object, uint64_t from, uin
         const struct hx_span *piece = &image->span[i];
         uint64_t start = from > piece->start ? from : piece->start;
         uint64_t end = to < piece->end ? to : piece->end;
-        if (start < end)
-            scan_run(worker, object, piece->bytes + (start - piece->start), (start - addr) / WORD,
-                     (end - addr) / WORD);
+        for (size_t n; start < end; start += n * WORD) {
+            const uint64_t *words = hx_image_run(image, start, end, &worker->window, &n);
+            if (!words)
+                break;
+            scan_run(worker, object, words, (start - addr) / WORD, (start - addr) / WORD + n);
+        }
     }
 }
 
 /* The usual case, without any loop over spans: scans objects from `object` on as long as
- * they are small and lie in one span and before `stop`. Returns the first that is not. */
-static hx_obj scan_small(struct worker *worker, hx_obj object, hx_obj end, uint64_t stop,
-                         const struct hx_span *span)
+ * they are small and lie in one run of words and before `stop`. Returns the first that is not. */
+static hx_obj scan_small(struct worker *worker, hx_obj object, hx_obj end, uint64_t stop)
 {
     const struct hx_graph *graph = &worker->scanner->snapshot->graph;
-    stop = stop < span->end ? stop : span->end;
-    for (; object < end; object++) {
+    const uint64_t start = object < end ? graph->addr[object] : stop;
+    size_t n;
+    const uint64_t *words = start < stop ? hx_image_run(&worker->scanner->snapshot->image, start,
+                                                        stop, &worker->window, &n)
+                                         : NULL;
+    for (; words && object < end; object++) {
         uint64_t from = graph->addr[object], size = graph->size[object];
-        if (from < span->start || from + size > stop || size / WORD > HX_LOOKUP_RUN)
+        if (from + size > start + n * WORD || size / WORD > HX_LOOKUP_RUN)
             break;
-        hx_lookup_words(&worker->lookup, span->bytes + (from - span->start), size / WORD,
+        hx_lookup_words(&worker->lookup, words + (from - start) / WORD, size / WORD,
                         (uint64_t)object << 32, 1);
         if (worker->lookup.n >= HX_LOOKUP_BATCH)
             flush_objects(worker);
@@ -202,9 +209,7 @@ static void scan_objects(struct worker *worker, struct piece *piece)
     while (object < end) {
         uint64_t from = graph->addr[object], to = from + graph->size[object];
         scan_object(worker, object, from > start ? from : start, to < stop ? to : stop, &span);
-        object++;
-        if (span < image->n)
-            object = scan_small(worker, object, end, stop, &image->span[span]);
+        object = scan_small(worker, object + 1, end, stop);
     }
     flush_objects(worker);
     while (worker->next < end)
@@ -329,8 +334,10 @@ static void finish_scan(struct scanner *scanner)
     for (size_t k = 0; scanner->piece && k < scanner->n_pieces; k++)
         hx_vec_free(&scanner->piece[k].roots.edges);
     free(scanner->piece);
-    for (unsigned i = 0; scanner->worker && i < scanner->threads; i++)
+    for (unsigned i = 0; scanner->worker && i < scanner->threads; i++) {
         hx_big_free(&scanner->worker[i].edges);
+        hx_peeked_deinit(&scanner->worker[i].window);
+    }
     free(scanner->worker);
     hx_blockmap_deinit(&scanner->map);
     hx_vec_free(&scanner->taken);
@@ -375,6 +382,7 @@ static hx_error *scan_graph(struct scanner *scanner, const struct hx_scan_option
         return hx_error_nomem();
     if (hx_progress_cancelled(scanner->progress))
         return hx_error_cancelled("scan");
+    HX_TRY(hx_image_failed(&snapshot->image));
     HX_TRY(order_edges(scanner));
     HX_TRY(scan_roots(scanner));
     uint64_t too_far = 0;
