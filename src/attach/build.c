@@ -92,15 +92,15 @@ static size_t c_library(hx_modules *modules)
 static bool has_word_of(const struct hx_image *image, uint64_t start, uint64_t end,
                         const uint64_t *value, size_t n)
 {
+    HX_PEEKED peeked = {0};
     for (size_t i = hx_image_find(image, start); i < image->n && image->span[i].start < end; i++) {
         const struct hx_span *span = &image->span[i];
         uint64_t at = (start > span->start ? start : span->start) + 7;
         at &= ~(uint64_t)7;
         for (; at < span->end && at < end && span->end - at >= 8; at += 8) {
-            uint64_t word;
-            memcpy(&word, span->bytes + (at - span->start), sizeof word);
-            for (size_t k = 0; word && k < n; k++)
-                if (value[k] == word)
+            const uint64_t *word = hx_image_peek(image, at, 1, &peeked);
+            for (size_t k = 0; word && *word && k < n; k++)
+                if (value[k] == *word)
                     return true;
         }
     }
@@ -199,10 +199,13 @@ hx_error *hx_target_build(hx_attach *attach, struct hx_snapshot *snapshot,
     HX_TRY(
         hx_modules_create(attach->via, snapshot->mapping, snapshot->n_mappings, &attach->modules));
     hx_reading_listen(hx_modules_reading(attach->modules), progress);
+    uint64_t begun = hx_timing_begin();
+    HX_TRY(hx_image_pack(&snapshot->image, options->threads));
+    hx_timing_end(begun, "pack", 0);
     attach->image = &snapshot->image;
     hx_ranges excluded = {0};
     hx_frame_parts frames = {0};
-    uint64_t begun = hx_timing_begin();
+    begun = hx_timing_begin();
     hx_error *err = walk_allocators(attach, snapshot, &excluded, progress, ret);
     hx_timing_end(begun, "walk", snapshot->graph.n);
     begun = hx_timing_begin();

@@ -93,7 +93,7 @@ static hx_error *prepare_request(struct capture *capture, struct hx_memory_need 
 static hx_error *map_copy(const struct hx_agent_result *result, struct hx_image *image)
 {
     if (result->memory_bytes) {
-        /* to write: what is given back in pieces (hx_snapshot_pack_image()) has to be so */
+        /* to write: what is given back in pieces (hx_image_pack()) has to be so */
         void *memory = mmap(NULL, result->memory_bytes, PROT_READ | PROT_WRITE,
                             MAP_SHARED | MAP_NORESERVE, result->memory_fd, 0);
         if (memory == MAP_FAILED)

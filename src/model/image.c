@@ -133,19 +133,34 @@ const uint64_t *hx_image_peek(const struct hx_image *image, uint64_t addr, size_
     return (const uint64_t *)(const void *)(span->bytes + (addr - span->start));
 }
 
+/* What is left in the window, or so many of the words that follow. */
+static const uint64_t *run_packed(const struct hx_image *image, uint64_t addr, uint64_t to,
+                                  struct hx_peeked *window, size_t *ret_n)
+{
+    const uint64_t unit = UNIT * WORD, most = addr / unit * unit + 4 * AHEAD * WORD;
+    if (addr < window->start || addr >= window->end ||
+        (window->end < to && window->end - addr < unit)) {
+        uint64_t end = to < most ? (to + unit - 1) / unit * unit : most;
+        if (!refill(image, window, addr / unit * unit, end))
+            return NULL;
+        prefetch_packed(image, window->span, (end - image->span[window->span].start) / WORD);
+    }
+    to = to < window->end ? to : window->end;
+    *ret_n = (to - addr) / WORD;
+    return window->word + (addr - window->start) / WORD;
+}
+
 const uint64_t *hx_image_run(const struct hx_image *image, uint64_t addr, uint64_t to,
                              struct hx_peeked *window, size_t *ret_n)
 {
-    if (!find_span(image, addr, window))
+    if (addr % WORD || !find_span(image, addr, window))
         return NULL;
     const struct hx_span *span = &image->span[window->span];
     to = to < span->end ? to : span->end;
-    if (!span->bytes) {
-        const uint64_t most = addr + 4 * AHEAD * WORD;
-        to = to < most ? to : most;
-    }
+    if (!span->bytes)
+        return run_packed(image, addr, to, window, ret_n);
     *ret_n = (to - addr) / WORD;
-    return hx_image_peek(image, addr, *ret_n, window);
+    return (const uint64_t *)(const void *)(span->bytes + (addr - span->start));
 }
 
 void hx_peeked_deinit(struct hx_peeked *window)

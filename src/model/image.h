@@ -16,7 +16,7 @@
 
 /* bytes[a - start] is the target's byte at address a, start <= a < end.
  * start, end and bytes are multiples of 8 (of the page size in a live capture). bytes NULL: it was
- * packed (hx_snapshot_pack_image()), and is read by the functions below alone. */
+ * packed (hx_image_pack()), and is read by the functions below alone. */
 struct hx_span {
     uint64_t start, end;
     const uint8_t *bytes;
@@ -44,6 +44,10 @@ bool hx_image_read(const struct hx_image *image, uint64_t addr, void *dst, size_
 /* One little-endian word. */
 bool hx_image_u64(const struct hx_image *image, uint64_t addr, uint64_t *ret);
 bool hx_image_u32(const struct hx_image *image, uint64_t addr, uint32_t *ret);
+
+/* Packs spans that are not small, which then take a third to a half of their room, and gives that
+ * back, a piece after the other. threads as in struct hx_scan_options. */
+hx_error *hx_image_pack(struct hx_image *image, unsigned threads);
 
 /* Words that somebody looks at, one place after the other: {0} at first, a hint in a span that is
  * not packed, else what was unpacked last. */

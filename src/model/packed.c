@@ -1,9 +1,8 @@
 /* packed.c - words by what they need, and an image packed by all cores. */
 #include "model/packed.h"
 
-#include "base/cleanup.h"
 #include "base/parallel.h"
-#include "model/snapshot.h"
+#include "model/image.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +12,9 @@
 #include <tmmintrin.h>
 #endif
 
-#define PAGE         (HX_PAGE_WORDS * (size_t)8)
-#define PIECE        ((size_t)512) /* pages that a worker claims and gives back */
-#define SPAN_LEAST   ((uint64_t)64 << 10)
-#define OBJECT_LARGE ((uint64_t)32 << 20) /* bytes: it is looked at as a whole */
+#define PAGE       (HX_PAGE_WORDS * (size_t)8)
+#define PIECE      ((size_t)512) /* pages that a worker claims and gives back */
+#define SPAN_LEAST ((uint64_t)64 << 10)
 
 /* 0 to 8: so many low bytes, the others are null. */
 enum { SAME = 9, NEAR, TAGS };
@@ -213,35 +211,19 @@ static bool is_worth_it(const struct hx_span *span)
            (uintptr_t)span->bytes % PAGE == 0;
 }
 
-/* A span stays as it is where it has an object that would have to be unpacked as a whole. */
-static void leave_large(const struct hx_snapshot *snapshot, bool *packs)
-{
-    const struct hx_graph *graph = &snapshot->graph;
-    const struct hx_image *image = &snapshot->image;
-    for (hx_obj i = 0; i < graph->n; i++)
-        if (graph->size[i] >= OBJECT_LARGE)
-            for (size_t k = hx_image_find(image, graph->addr[i]);
-                 k < image->n && image->span[k].start < graph->addr[i] + graph->size[i]; k++)
-                packs[k] = false;
-}
-
-static hx_error *pack_image(struct packing *packing, const struct hx_snapshot *snapshot,
-                            unsigned threads)
+static hx_error *pack_image(struct packing *packing, unsigned threads)
 {
     struct hx_packed *packed = packing->packed;
     const struct hx_image *image = packing->image;
-    HX_FREE bool *packs = calloc(image->n + 1, sizeof *packs);
     hx_unpacking_init(&packed->how);
     packed->first = malloc((image->n + 1) * sizeof *packed->first);
     packed->store = calloc(threads, sizeof *packed->store);
-    HX_NEED(packs && packed->first && packed->store);
+    HX_NEED(packed->first && packed->store);
     packed->stores = threads;
-    for (size_t i = 0; i < image->n; i++)
-        packs[i] = is_worth_it(&image->span[i]);
-    leave_large(snapshot, packs);
     for (size_t i = 0; i < image->n; i++) {
-        packed->first[i] = packs[i] ? packing->pages : UINT64_MAX;
-        packing->pages += packs[i] ? pages_of(&image->span[i]) : 0;
+        const bool packs = is_worth_it(&image->span[i]);
+        packed->first[i] = packs ? packing->pages : UINT64_MAX;
+        packing->pages += packs ? pages_of(&image->span[i]) : 0;
     }
     HX_TRY(hx_big_array(packed->page, packing->pages));
     for (unsigned i = 0; i < threads; i++)
@@ -265,14 +247,13 @@ void hx_packed_destroy(struct hx_packed *packed)
     free(packed);
 }
 
-hx_error *hx_snapshot_pack_image(struct hx_snapshot *snapshot, unsigned threads)
+hx_error *hx_image_pack(struct hx_image *image, unsigned threads)
 {
-    struct hx_image *image = &snapshot->image;
     if (!image->mapping || image->packed)
         return NULL;
     struct packing packing = {.image = image, .packed = calloc(1, sizeof *packing.packed)};
     HX_NEED(packing.packed);
-    hx_error *err = pack_image(&packing, snapshot, hx_threads(threads));
+    hx_error *err = pack_image(&packing, hx_threads(threads));
     if (err)
         hx_packed_destroy(packing.packed);
     else

@@ -340,11 +340,6 @@ void hx_snapshot_note(struct hx_snapshot *snapshot, bool partial, const char *fo
 void hx_snapshot_lose(struct hx_snapshot *snapshot, const char *what, uint64_t count,
                       uint64_t bytes, uint64_t address);
 
-/* Packs what is large in the image, which then takes a third to a half of its room, and gives back
- * what it took, a piece after the other. Needs the objects. threads as in struct hx_scan_options.
- */
-hx_error *hx_snapshot_pack_image(struct hx_snapshot *snapshot, unsigned threads);
-
 /* The image is not needed after the scan: gives its memory back. */
 void hx_snapshot_drop_image(struct hx_snapshot *snapshot);
 

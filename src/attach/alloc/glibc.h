@@ -167,10 +167,15 @@ struct hx_glibc_area {
 /* Reads headers in growing order of address quickly; any order works. */
 struct hx_chunk_cursor {
     const struct hx_image *image;
-    uint64_t low, high; /* of the present span */
+    uint64_t low, high; /* of what is at hand */
     const uint8_t *bytes;
-    size_t span;
+    struct hx_peeked peeked;
 };
+static inline void hx_chunk_cursor_deinit(struct hx_chunk_cursor *cursor)
+{
+    hx_peeked_deinit(&cursor->peeked);
+}
+#define HX_CHUNK_CURSOR __attribute__((cleanup(hx_chunk_cursor_deinit))) struct hx_chunk_cursor
 
 /* The believable headers of a window of memory. */
 struct hx_chunk_window {
@@ -267,13 +272,13 @@ static inline struct hx_chunk_cursor hx_chunk_cursor(const struct hx_image *imag
     return (struct hx_chunk_cursor){.image = image};
 }
 
-bool hx_chunk_seek(struct hx_chunk_cursor *cursor, uint64_t p, uint64_t len);
+bool hx_chunk_seek(struct hx_chunk_cursor *cursor, uint64_t p);
 
 /* The two header words of the chunk at p (aligned to 16); false when not in the image. */
 static inline bool hx_chunk_header(struct hx_chunk_cursor *cursor, uint64_t p, uint64_t ret[2])
 {
     if (__builtin_expect(p < cursor->low || p >= cursor->high || cursor->high - p < 16, 0) &&
-        !hx_chunk_seek(cursor, p, 16))
+        !hx_chunk_seek(cursor, p))
         return false;
     __builtin_memcpy(ret, cursor->bytes + (p - cursor->low), 16);
     return true;

@@ -181,7 +181,7 @@ static bool mmapped_at(struct hx_chunk_cursor *cursor, const struct hx_glibc_lay
     if (words[0] > (layout->mmapped_header ? 1 : 0) || own < HX_GLIBC_PAGE || own % HX_GLIBC_PAGE)
         return false;
     /* The header at base stays when the block was aligned: look where its own would be. */
-    struct hx_chunk_cursor ahead = hx_chunk_cursor(cursor->image);
+    HX_CHUNK_CURSOR ahead = hx_chunk_cursor(cursor->image);
     for (uint64_t alignment = 32; alignment <= UINT64_C(1) << 46; alignment *= 2) {
         uint64_t chunk = ((base + 16 + alignment - 1) & -alignment) - 16;
         if (chunk - base > 0 && chunk - base < HX_CHUNK_MIN && !layout->mmapped_header)
@@ -225,7 +225,7 @@ static uint64_t top_inside(const struct hx_glibc_walk *walk, uint64_t start, uin
 static hx_error *walk_area_piece(struct hx_glibc_walk *walk, uint64_t base, uint64_t limit,
                                  uint64_t *ret_end)
 {
-    struct hx_chunk_cursor cursor = hx_chunk_cursor(walk->image);
+    HX_CHUNK_CURSOR cursor = hx_chunk_cursor(walk->image);
     uint64_t words[2], size, p = base, steps = 0;
     struct hx_chunk_rule rule = {.limit = limit, .main = true};
     uint32_t arena;
@@ -284,7 +284,7 @@ struct scan {
 /* Looks at each page of [start, end) that is there and that no area explains yet. */
 static hx_error *scan_pages(struct hx_glibc_walk *walk, struct scan *scan)
 {
-    struct hx_chunk_cursor cursor = hx_chunk_cursor(walk->image);
+    HX_CHUNK_CURSOR cursor = hx_chunk_cursor(walk->image);
     uint64_t at = scan->start;
     size_t span = hx_image_find(walk->image, at);
     while (at < scan->end) {

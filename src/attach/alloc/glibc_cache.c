@@ -260,14 +260,15 @@ static hx_error *search_below(struct hx_glibc_walk *walk, const struct hx_thread
     if (!thread->tp || thread->tp & 7 || thread->tp <= far)
         return NULL;
     uint64_t low = thread->tp - far, high = thread->tp - near;
+    HX_PEEKED peeked = {0};
     for (size_t i = hx_image_find(walk->image, low);
          i < walk->image->n && walk->image->span[i].start < high; i++) {
         const struct hx_span *span = &walk->image->span[i];
         uint64_t from = span->start > low ? span->start : low;
         uint64_t to = span->end < high ? span->end : high;
         for (uint64_t at = from; at + 8 <= to; at += 8) {
-            uint64_t word;
-            memcpy(&word, span->bytes + (at - span->start), 8);
+            const uint64_t *here = hx_image_peek(walk->image, at, 1, &peeked);
+            const uint64_t word = here ? *here : 0;
             if (word < 4096 || word & 15 || word >> 47 || !is_tcache(walk, word, &tcache, &off))
                 continue;
             struct distance found = {.bytes = thread->tp - at,

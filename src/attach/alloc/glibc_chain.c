@@ -10,18 +10,18 @@ enum {
     CERTAIN = UINT8_MAX, /* the chain arrives at top or at fenceposts */
 };
 
-bool hx_chunk_seek(struct hx_chunk_cursor *cursor, uint64_t p, uint64_t len)
+bool hx_chunk_seek(struct hx_chunk_cursor *cursor, uint64_t p)
 {
     const struct hx_image *image = cursor->image;
-    size_t i = cursor->span + 1;
-    if (i >= image->n || p < image->span[i].start || p >= image->span[i].end)
-        i = hx_image_find(image, p);
-    if (i >= image->n || p < image->span[i].start || len > image->span[i].end - p)
+    size_t n;
+    const uint64_t *words = hx_image_run(image, p, UINT64_MAX, &cursor->peeked, &n);
+    cursor->low = cursor->high = 0;
+    if (!words || n < 2)
         return false;
-    cursor->span = i;
-    cursor->low = image->span[i].start;
-    cursor->high = image->span[i].end;
-    cursor->bytes = image->span[i].bytes;
+    const struct hx_span *span = &image->span[cursor->peeked.span];
+    cursor->low = span->bytes ? span->start : p;
+    cursor->high = span->bytes ? span->end : p + n * 8;
+    cursor->bytes = span->bytes ? span->bytes : (const uint8_t *)words;
     return true;
 }
 
@@ -119,7 +119,7 @@ static uint8_t follow_chunks(struct hx_chunk_cursor *cursor, const struct hx_chu
 unsigned hx_chunk_count(const struct hx_image *image, const struct hx_chunk_rule *rule, uint64_t p,
                         uint64_t to, unsigned max)
 {
-    struct hx_chunk_cursor cursor = hx_chunk_cursor(image);
+    HX_CHUNK_CURSOR cursor = hx_chunk_cursor(image);
     unsigned n = 0;
     while (n < max && p < to && (p = step_chunk(&cursor, rule, p)) != 0)
         n++;
@@ -136,8 +136,8 @@ static hx_error *judge_window(struct hx_glibc_walk *walk, const struct hx_chunk_
     HX_NEED(hx_vec_reserve_raw((void **)&window->steps, &window->cap, n, 1));
     window->start = start;
     window->end = end;
-    struct hx_chunk_cursor cursor = hx_chunk_cursor(walk->image);
-    struct hx_chunk_cursor far = hx_chunk_cursor(walk->image);
+    HX_CHUNK_CURSOR cursor = hx_chunk_cursor(walk->image);
+    HX_CHUNK_CURSOR far = hx_chunk_cursor(walk->image);
     for (size_t i = n; i-- > 0;) {
         uint64_t next = step_chunk(&cursor, rule, start + 16 * i);
         if (next == 0) {

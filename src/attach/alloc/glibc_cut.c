@@ -61,7 +61,7 @@ bool hx_glibc_ends_image(const struct hx_image *image, uint64_t from, uint64_t e
 static hx_error *follow_chunk_chain(struct hx_glibc_walk *walk, const struct hx_chunk_rule *rule,
                                     uint64_t from, struct chain *ret)
 {
-    struct hx_chunk_cursor cursor = hx_chunk_cursor(walk->image);
+    HX_CHUNK_CURSOR cursor = hx_chunk_cursor(walk->image);
     uint64_t words[2], next[2], size, p = from;
     *ret = (struct chain){.first = from};
     walk->window.start = walk->window.end = 0;

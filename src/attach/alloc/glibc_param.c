@@ -147,13 +147,17 @@ struct hx_glibc_param hx_glibc_param_find(const struct hx_glibc_walk *walk, size
     const struct hx_glibc_main *home = &walk->glibc->main[main];
     const struct hx_glibc_param_shape *shape = layout->param;
     struct hx_glibc_param best = {.score = 5}; /* a chance find has less */
+    HX_PEEKED peeked = {0};
     for (size_t i = hx_image_find(walk->image, home->data_start);
          i < walk->image->n && walk->image->span[i].start < home->data_end; i++) {
         const struct hx_span *span = &walk->image->span[i];
         uint64_t from = span->start > home->data_start ? span->start : home->data_start;
         uint64_t to = span->end < home->data_end ? span->end : home->data_end;
         for (uint64_t at = from; at + shape->size <= to; at += 8) {
-            const uint8_t *bytes = span->bytes + (at - span->start);
+            const uint8_t *bytes =
+                (const uint8_t *)hx_image_peek(walk->image, at, (shape->size + 7) / 8, &peeked);
+            if (!bytes)
+                break;
             /* Cheap and telling: arena_test is small, and so is arena_max. */
             if (param_word(bytes, 24) > 1 << 22 || param_word(bytes, 32) > 1 << 22 ||
                 !is_param(walk, layout, bytes))

@@ -444,5 +444,6 @@ hx_error *hx_glibc_run(struct hx_glibc_walk *walk, hx_ranges *excluded)
     if (!err)
         err = adopt_orphans(&emit);
     finish_heap_walk(&emit);
+    hx_chunk_cursor_deinit(&emit.cursor);
     return err ? err : exclude(walk, excluded);
 }

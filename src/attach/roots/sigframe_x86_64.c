@@ -42,13 +42,13 @@ bool hx_sigframe_find(const struct hx_image *image, uint64_t sp, uint64_t limit,
     if (at < sp || at >= limit)
         return false;
     uint64_t end = limit - at < SEARCH_MAX ? limit : at + SEARCH_MAX;
+    HX_PEEKED peeked = {0};
     for (size_t i = hx_image_find(image, at); i < image->n && image->span[i].start < end; i++) {
         const struct hx_span *span = &image->span[i];
         uint64_t stop = span->end < end ? span->end : end;
         for (at = at > span->start ? at : span->start; at < stop && stop - at >= 8; at += 8) {
-            uint64_t word;
-            __builtin_memcpy(&word, span->bytes + (at - span->start), 8);
-            if (is_segments(word) && at >= sp + 8 * UC_SEGMENTS &&
+            const uint64_t *word = hx_image_peek(image, at, 1, &peeked);
+            if (word && is_segments(*word) && at >= sp + 8 * UC_SEGMENTS &&
                 read_frame(image, at - 8 * UC_SEGMENTS, sp, ret))
                 return true;
         }

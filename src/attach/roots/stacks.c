@@ -255,13 +255,14 @@ static uint64_t judge_record(struct finder *finder, const struct hx_pthread_reco
 }
 
 /* Looks for records in [start, end) of a span. */
-static void search_span(struct finder *finder, const struct hx_span *span, uint64_t start,
-                        uint64_t end)
+static void search_span(struct finder *finder, uint64_t start, uint64_t end)
 {
     uint64_t at = (start + RECORD_ALIGN - 1) & ~(uint64_t)(RECORD_ALIGN - 1);
+    HX_PEEKED peeked = {0};
     while (at < end && end - at >= 24) {
-        uint64_t word[3];
-        memcpy(word, span->bytes + (at - span->start), sizeof word);
+        const uint64_t *word = hx_image_peek(finder->image, at, 3, &peeked);
+        if (!word)
+            break;
         struct hx_pthread_record record;
         size_t known = word[0] == at ? lower_bound_u64(finder->records, finder->n, at) : 0;
         if (word[0] != at || word[2] != at || (known < finder->n && finder->records[known] == at) ||
@@ -291,7 +292,7 @@ static void search_exited(struct finder *finder)
             for (size_t s = hx_image_find(finder->image, at);
                  s < finder->image->n && finder->image->span[s].start < end; s++) {
                 const struct hx_span *span = &finder->image->span[s];
-                search_span(finder, span, span->start > at ? span->start : at,
+                search_span(finder, span->start > at ? span->start : at,
                             span->end < end ? span->end : end);
             }
             at = next > at ? next : mapping->end;

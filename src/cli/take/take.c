@@ -199,9 +199,6 @@ static hx_error *take_live_snapshot(struct hx_session *session, const struct hx_
     struct hx_scan_options scan = {
         .threads = args->threads, .is_vtable = hx_attach_is_vtable, .context = session->attach};
     begun = hx_timing_begin();
-    HX_TRY(hx_snapshot_pack_image(snapshot, args->threads));
-    hx_timing_end(begun, "pack", snapshot->graph.n);
-    begun = hx_timing_begin();
     HX_TRY(hx_scan(snapshot, &scan, progress));
     hx_progress_at(progress, "edges", snapshot->graph.n_edges, snapshot->graph.n_edges);
     hx_timing_end(begun, "scan", snapshot->graph.n);
