@@ -14,6 +14,7 @@
 
 #define PAGE       (HX_PAGE_WORDS * (size_t)8)
 #define PIECE      ((size_t)512) /* pages that a worker claims and gives back */
+#define BEYOND     ((size_t)16)  /* bytes that are read behind a page */
 #define SPAN_LEAST ((uint64_t)64 << 10)
 
 /* 0 to 8: so many low bytes, the others are null. */
@@ -129,7 +130,7 @@ static inline void unpack_unit(const struct hx_unpacking *how, const uint8_t *un
                                size_t n, uint64_t *ret)
 {
 #ifdef __x86_64__
-    if (__builtin_cpu_supports("ssse3")) {
+    if (how && __builtin_cpu_supports("ssse3")) {
         unpack_ssse3(how, unit, base, n, ret);
         return;
     }
@@ -169,10 +170,30 @@ static size_t pages_of(const struct hx_span *span)
 }
 
 /* Nobody reads these bytes any more. */
-static void give_back(const uint8_t *bytes, size_t n)
+static void give_back(uint8_t *bytes, size_t n)
 {
-    if (madvise((void *)bytes, n, MADV_REMOVE) != 0) /* private memory has no file behind it */
-        madvise((void *)bytes, n, MADV_DONTNEED);
+    if (n && madvise(bytes, n, MADV_REMOVE) != 0) /* private memory has no file behind it */
+        madvise(bytes, n, MADV_DONTNEED);
+}
+
+/* Packs n pages to where they were, as they are memory that is there already; what does not fit in
+ * what was read goes to `store`. */
+static void pack_pages(uint8_t *bytes, size_t n, uint64_t base, const uint8_t **page,
+                       uint8_t **store)
+{
+    uint8_t *at = bytes, packed[HX_PAGE_PACKED];
+    for (size_t k = 0; k < n; k++) {
+        const size_t left = (k + 1) * PAGE - (size_t)(at - bytes),
+                     size = hx_page_pack((const uint64_t *)(const void *)(bytes + k * PAGE), base,
+                                         packed);
+        uint8_t **to = size + BEYOND <= left ? &at : store;
+        memcpy(*to, packed, size);
+        page[k] = *to;
+        *to += size;
+    }
+    const size_t used = ((size_t)(at - bytes) + BEYOND + PAGE - 1) / PAGE;
+    if (used < n)
+        give_back(bytes + used * PAGE, (n - used) * PAGE);
 }
 
 static void pack_piece(struct packing *packing, uint64_t from, uint64_t to, uint8_t **store)
@@ -185,13 +206,8 @@ static void pack_piece(struct packing *packing, uint64_t from, uint64_t to, uint
             continue;
         const uint64_t begin = from > first ? from : first;
         const uint64_t end = to < first + pages_of(span) ? to : first + pages_of(span);
-        const uint8_t *bytes = span->bytes + (begin - first) * PAGE;
-        for (uint64_t k = begin; k < end; k++) {
-            packed->page[k] = *store;
-            *store += hx_page_pack((const uint64_t *)(const void *)(bytes + (k - begin) * PAGE),
-                                   hx_near_base(span->start), *store);
-        }
-        give_back(bytes, (end - begin) * PAGE);
+        pack_pages((uint8_t *)span->bytes + (begin - first) * PAGE, end - begin,
+                   hx_near_base(span->start), packed->page + begin, store);
     }
 }
 

@@ -38,7 +38,7 @@ static inline uint64_t hx_near_base(uint64_t start)
 /* Packs a page. Returns how many bytes it takes; ret has room for HX_PAGE_PACKED. */
 size_t hx_page_pack(const uint64_t *word, uint64_t base, uint8_t *ret);
 
-/* Words [from, to) of a page. */
+/* Words [from, to) of a page; how NULL: without shuffles. */
 void hx_page_unpack(const struct hx_unpacking *how, const uint8_t *page, uint64_t base, size_t from,
                     size_t to, uint64_t *ret);
 

@@ -2,7 +2,10 @@
 #include "unit.h"
 
 #include "model/image.h"
+#include "model/packed.h"
 #include "model/process.h"
+
+#include <sys/mman.h>
 
 /* Three spans, the first two adjoining, the last at the very top of the address space. */
 static const uint8_t low[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -114,6 +117,108 @@ static void read_agrees_with_a_plain_copy(void **state)
     }
 }
 
+/* What heaps have, and what they do not. */
+static uint64_t make_word(struct unit_random *random, uint64_t last, uint64_t near)
+{
+    switch (unit_below(random, 7)) {
+    case 0:
+        return 0;
+    case 1:
+        return last;
+    case 2:
+        return near + unit_below(random, 1 << 30);
+    case 3: /* about where near ones begin and end */
+        return near - (UINT64_C(1) << 30) + (unit_below(random, 2) << 32) - 4 +
+               unit_below(random, 8);
+    case 4:
+        return unit_random(random) >> 8 * unit_below(random, 8);
+    case 5:
+        return UINT64_MAX - unit_below(random, 2);
+    default:
+        return unit_random(random);
+    }
+}
+
+static void pages(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin(__func__);
+    struct hx_unpacking how;
+    hx_unpacking_init(&how);
+    for (size_t round = 0; round < unit_rounds(300); round++) {
+        uint64_t word[HX_PAGE_WORDS], out[HX_PAGE_WORDS];
+        uint8_t packed[HX_PAGE_PACKED];
+        const uint64_t near = unit_random(&random) >> 1 >> unit_below(&random, 40),
+                       mixed = round % 3;
+        for (size_t i = 0; i < HX_PAGE_WORDS; i++)
+            word[i] = mixed ? make_word(&random, i ? word[i - 1] : 0, near) : unit_random(&random);
+        const uint64_t base = hx_near_base(near);
+        assert_true(hx_page_pack(word, base, packed) <= sizeof packed - 16);
+        for (size_t k = 0; k < 20; k++) {
+            const size_t from = unit_below(&random, HX_PAGE_WORDS);
+            const size_t to = from + 1 + unit_below(&random, HX_PAGE_WORDS - from);
+            hx_page_unpack(k % 2 ? &how : NULL, packed, base, from, to, out);
+            assert_memory_equal(out, word + from, (to - from) * 8);
+        }
+    }
+}
+
+/* Whoever looks at a packed image sees what was there: spans that are packed and one that is too
+ * small, words in any order, and bytes. */
+static void packed_agrees_with_a_plain_copy(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin(__func__);
+    enum { PAGE = 4096, SIZE = 120 * PAGE, WORDS = SIZE / 8 };
+    static const uint64_t cut[] = {0, 80, 84, 120}; /* pages, with a hole before the last span */
+    const uint64_t start = UINT64_C(0x7ff0fff00000);
+    struct hx_image taken = {.span = calloc(3, sizeof *taken.span), .n = 3, .mapping_bytes = SIZE};
+    taken.mapping = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(taken.mapping != MAP_FAILED);
+    uint64_t *all = taken.mapping, *plain = malloc(SIZE);
+    for (size_t i = 0; i < WORDS; i++)
+        all[i] = make_word(&random, i ? all[i - 1] : 0, start);
+    memcpy(plain, all, SIZE);
+    for (size_t i = 0; i < 3; i++)
+        taken.span[i] =
+            (struct hx_span){start + (cut[i] + (i == 2)) * PAGE, start + cut[i + 1] * PAGE,
+                             (const uint8_t *)taken.mapping + (cut[i] + (i == 2)) * PAGE};
+    assert_null(hx_image_pack(&taken, 3));
+    assert_null(taken.span[0].bytes);
+    assert_non_null(taken.span[1].bytes);
+    assert_null(taken.span[2].bytes);
+    assert_int_equal(all[WORDS - 1], 0); /* given back */
+    HX_PEEKED peeked = {0};
+    uint64_t at = 0;
+    for (size_t probe = 0; probe < unit_rounds(30000); probe++) {
+        at = unit_below(&random, 4) ? at + unit_below(&random, 300) : unit_below(&random, WORDS);
+        at = at < WORDS ? at : 0;
+        size_t n = 1 + unit_below(&random, unit_below(&random, 50) ? 20 : 5000), span = 0;
+        while (span < 3 && start + at * 8 >= taken.span[span].end)
+            span++;
+        const bool there = start + at * 8 >= taken.span[span].start;
+        const bool whole = there && start + (at + n) * 8 <= taken.span[span].end;
+        const uint64_t *word = hx_image_peek(&taken, start + at * 8, n, &peeked);
+        assert_int_equal(word != NULL, whole);
+        if (word)
+            assert_memory_equal(word, plain + at, n * 8);
+        word = hx_image_run(&taken, start + at * 8, start + (at + n) * 8, &peeked, &n);
+        assert_int_equal(word != NULL, there);
+        if (word)
+            assert_true(n && memcmp(word, plain + at, n * 8) == 0);
+        uint8_t out[100];
+        const size_t skip = unit_below(&random, 8), len = unit_below(&random, 92);
+        if (there && start + at * 8 + skip + len <= taken.span[span].end) {
+            assert_true(hx_image_read(&taken, start + at * 8 + skip, out, len));
+            assert_memory_equal(out, (const uint8_t *)(plain + at) + skip, len);
+        }
+    }
+    assert_null(hx_image_peek(&taken, start + 1, 1, &peeked)); /* not aligned */
+    assert_null(hx_image_failed(&taken));
+    free(plain);
+    hx_image_deinit(&taken);
+}
+
 static void deinit_empties(void **state)
 {
     (void)state;
@@ -151,6 +256,8 @@ int main(void)
         cmocka_unit_test(read_across),
         cmocka_unit_test(words),
         cmocka_unit_test(read_agrees_with_a_plain_copy),
+        cmocka_unit_test(pages),
+        cmocka_unit_test(packed_agrees_with_a_plain_copy),
         cmocka_unit_test(deinit_empties),
         cmocka_unit_test(mapping_find),
     };
