@@ -61,7 +61,7 @@ static void lose_heap(struct hx_snapshot *snapshot)
     hx_snapshot_lose(snapshot, "heap of an unknown allocator", 1, 0, 0);
 }
 
-static hx_error *walk_allocators(hx_attach *attach, struct hx_snapshot *snapshot,
+static hx_error *walk_allocators(hx_attach *attach, struct hx_snapshot *snapshot, unsigned threads,
                                  hx_ranges *excluded, const struct hx_progress *progress,
                                  enum hx_walk_verdict *ret)
 {
@@ -70,8 +70,8 @@ static hx_error *walk_allocators(hx_attach *attach, struct hx_snapshot *snapshot
     struct hx_alloc_target target = {snapshot->mapping, snapshot->n_mappings, attach->via, &peek,
                                      attach->modules};
     bool found;
-    HX_TRY(hx_heaps_walk(&target, attach->ops->lacks_memory(attach), snapshot, excluded, progress,
-                         ret, &found));
+    HX_TRY(hx_heaps_walk(&target, attach->ops->lacks_memory(attach), threads, snapshot, excluded,
+                         progress, ret, &found));
     if (!found)
         lose_heap(snapshot);
     return NULL;
@@ -199,16 +199,11 @@ hx_error *hx_target_build(hx_attach *attach, struct hx_snapshot *snapshot,
     HX_TRY(
         hx_modules_create(attach->via, snapshot->mapping, snapshot->n_mappings, &attach->modules));
     hx_reading_listen(hx_modules_reading(attach->modules), progress);
-    uint64_t begun = hx_timing_begin();
-    HX_TRY(hx_image_pack(&snapshot->image, options->threads));
-    hx_timing_end(begun, "pack", 0);
     attach->image = &snapshot->image;
     hx_ranges excluded = {0};
     hx_frame_parts frames = {0};
-    begun = hx_timing_begin();
-    hx_error *err = walk_allocators(attach, snapshot, &excluded, progress, ret);
-    hx_timing_end(begun, "walk", snapshot->graph.n);
-    begun = hx_timing_begin();
+    hx_error *err = walk_allocators(attach, snapshot, options->threads, &excluded, progress, ret);
+    uint64_t begun = hx_timing_begin();
     if (!err)
         err = join_recording(attach, snapshot, options, progress);
     hx_timing_end(begun, "recording", snapshot->recording ? snapshot->recording->n_blocks : 0);

@@ -369,7 +369,8 @@ static enum hx_walk_verdict look(pid_t pid, struct truth *truth)
     buffers copies = {0};
     read_memory(pid, snapshot, &copies);
     clock_gettime(CLOCK_MONOTONIC, &from);
-    die_error("walk", hx_heaps_walk(&target, false, snapshot, &excluded, NULL, &verdict, &found));
+    die_error("walk",
+              hx_heaps_walk(&target, false, 1, snapshot, &excluded, NULL, &verdict, &found));
     clock_gettime(CLOCK_MONOTONIC, &to);
     release_all(snapshot);
     unlocked_torn += !locked && verdict == HX_WALK_TORN;

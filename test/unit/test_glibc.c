@@ -275,7 +275,7 @@ static struct hx_snapshot *walk_snapshot(struct hx_snapshot *snapshot, enum hx_w
         assert_true(guard.locks.n >= 1);
         hx_allocator_glibc.end(state);
     }
-    assert_null(hx_heaps_walk(&target, false, snapshot, &excluded, NULL, ret, &found));
+    assert_null(hx_heaps_walk(&target, false, 1, snapshot, &excluded, NULL, ret, &found));
     assert_int_equal(found, state != NULL);
     assert_true(!found || excluded.n >= 1);
     hx_vec_free(&excluded);

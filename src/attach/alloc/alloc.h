@@ -79,6 +79,8 @@ enum hx_walk_verdict {
  * free_bytes; for HX_WALK_BAD `walk` itself adds the note and the loss. No function is NULL. */
 struct hx_allocator {
     const char *name;
+    bool linked; /* its walk follows links from block to block: it reads a plain image faster than a
+                    packed one */
     /* Is it there? *ret_state is the allocator's own, freed by `end`; NULL when it is not. */
     hx_error *(*find)(const struct hx_alloc_target *target, struct hx_allocator_share *share,
                       void **ret_state);
@@ -106,8 +108,9 @@ extern const struct hx_allocator *const hx_allocators[];
 /* Whatever allocators of the target have, of all of them (heaps.c): what `walk` writes, in one
  * heap, their shares into snapshot->allocators, their names into snapshot->allocator. A heap whose
  * segments lie in a block of another one's takes the place of that block. cut: the image lacks
- * memory. The verdict is the worst one. *ret_found: one was walked. */
-hx_error *hx_heaps_walk(const struct hx_alloc_target *target, bool cut,
+ * memory. The image is packed (hx_image_pack()) as soon as it may be. The verdict is the worst one.
+ * *ret_found: one was walked. */
+hx_error *hx_heaps_walk(const struct hx_alloc_target *target, bool cut, unsigned threads,
                         struct hx_snapshot *snapshot, hx_ranges *excluded,
                         const struct hx_progress *progress, enum hx_walk_verdict *ret,
                         bool *ret_found);

@@ -7,6 +7,7 @@
  */
 #include "attach/alloc/alloc.h"
 #include "base/cleanup.h"
+#include "base/timing.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -377,21 +378,44 @@ static hx_error *add_heap(struct heaps *heaps, struct hx_allocator_share *share,
     return NULL;
 }
 
-static hx_error *walk_one(struct heaps *heaps, const struct hx_allocator *allocator)
+/* One that is there. */
+struct present {
+    const struct hx_allocator *allocator;
+    struct hx_allocator_share share;
+    void *state; /* NULL: it is not */
+};
+
+static void end_all(struct present *present, size_t n)
 {
-    struct hx_allocator_share share = {0};
+    for (size_t i = 0; i < n; i++) {
+        if (present[i].state)
+            present[i].allocator->end(present[i].state);
+        hx_allocator_share_deinit(&present[i].share);
+    }
+}
+
+static hx_error *find_all(struct heaps *heaps, struct present *ret, size_t *ret_n, bool *ret_linked)
+{
+    for (size_t i = 0; hx_allocators[i] && *ret_n < HEAPS_MAX; i++) {
+        struct present *present = &ret[*ret_n];
+        *present = (struct present){.allocator = hx_allocators[i]};
+        ++*ret_n;
+        HX_TRY(hx_allocators[i]->find(heaps->target, &present->share, &present->state));
+        *ret_linked |= present->state && hx_allocators[i]->linked;
+        if (!present->state) {
+            hx_allocator_share_deinit(&present->share);
+            --*ret_n;
+        }
+    }
+    return NULL;
+}
+
+static hx_error *walk_one(struct heaps *heaps, struct present *present)
+{
     enum hx_walk_verdict verdict = HX_WALK_OK;
-    void *state = NULL;
-    hx_error *err = allocator->find(heaps->target, &share, &state);
-    if (!err && state)
-        err = allocator->walk(state, heaps->snapshot, &share, heaps->excluded, heaps->progress,
-                              &verdict);
-    if (!err && state)
-        err = add_heap(heaps, &share, verdict);
-    if (state)
-        allocator->end(state);
-    hx_allocator_share_deinit(&share);
-    return err;
+    HX_TRY(present->allocator->walk(present->state, heaps->snapshot, &present->share,
+                                    heaps->excluded, heaps->progress, &verdict));
+    return add_heap(heaps, &present->share, verdict);
 }
 
 /* "jemalloc 5.3.0, glibc 2.36": those that have something, or the only one, which is unused. */
@@ -440,7 +464,35 @@ static hx_error *walk_cut(struct heaps *heaps)
     return err;
 }
 
-hx_error *hx_heaps_walk(const struct hx_alloc_target *target, bool cut,
+static hx_error *pack(const struct heaps *heaps, unsigned threads)
+{
+    uint64_t begun = hx_timing_begin();
+    hx_error *err = hx_image_pack(&heaps->snapshot->image, threads);
+    hx_timing_end(begun, "pack", 0);
+    return err;
+}
+
+static hx_error *walk_all(struct heaps *heaps, bool cut, unsigned threads)
+{
+    struct present present[HEAPS_MAX];
+    size_t n = 0;
+    bool linked = false;
+    hx_error *err = find_all(heaps, present, &n, &linked);
+    if (!err && !linked)
+        err = pack(heaps, threads);
+    uint64_t begun = hx_timing_begin();
+    for (size_t i = 0; i < n && !err; i++)
+        err = walk_one(heaps, &present[i]);
+    end_all(present, n);
+    if (!err && cut && !heaps->snapshot->allocators.n)
+        err = walk_cut(heaps);
+    hx_timing_end(begun, "walk", heaps->snapshot->allocators.n);
+    if (!err && linked)
+        err = pack(heaps, threads);
+    return err;
+}
+
+hx_error *hx_heaps_walk(const struct hx_alloc_target *target, bool cut, unsigned threads,
                         struct hx_snapshot *snapshot, hx_ranges *excluded,
                         const struct hx_progress *progress, enum hx_walk_verdict *ret,
                         bool *ret_found)
@@ -448,11 +500,7 @@ hx_error *hx_heaps_walk(const struct hx_alloc_target *target, bool cut,
     struct heap all = {0};
     struct heaps heaps = {
         .target = target, .snapshot = snapshot, .excluded = excluded, .progress = progress};
-    hx_error *err = NULL;
-    for (size_t i = 0; hx_allocators[i] && heaps.n < HEAPS_MAX && !err; i++)
-        err = walk_one(&heaps, hx_allocators[i]);
-    if (!err && cut && !snapshot->allocators.n)
-        err = walk_cut(&heaps);
+    hx_error *err = walk_all(&heaps, cut, threads);
     if (!err)
         err = name_allocators(snapshot, heaps.n);
     if (!err && heaps.n > 1)

@@ -496,6 +496,7 @@ static void mallocng_end(void *state)
 }
 
 const struct hx_allocator hx_allocator_mallocng = {.name = "mallocng",
+                                                   .linked = true,
                                                    .find = mallocng_find,
                                                    .guard = mallocng_guard,
                                                    .walk = mallocng_walk,

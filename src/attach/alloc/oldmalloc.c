@@ -408,6 +408,7 @@ static void oldmalloc_end(void *state)
 }
 
 const struct hx_allocator hx_allocator_oldmalloc = {.name = "oldmalloc",
+                                                    .linked = true,
                                                     .find = oldmalloc_find,
                                                     .guard = oldmalloc_guard,
                                                     .walk = oldmalloc_walk,
