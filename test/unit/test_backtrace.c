@@ -186,7 +186,7 @@ static void begin(struct live *live, pid_t *pid, hx_code *code)
     *pid = live_start(main_thread, told);
     *live = live_capture(*pid);
     hx_frame_parts frames = {0};
-    assert_null(hx_backtraces(live->snapshot, *pid, code, NULL, &frames));
+    assert_null(hx_backtraces(live->snapshot, *pid, code, 0, NULL, &frames));
     hx_frame_parts_deinit(&frames);
     assert_null(hx_recording_check(live->snapshot->backtraces));
 }
@@ -244,7 +244,7 @@ static void test_missing(void **unused)
             thread->pc = UINT64_MAX; /* registers say what the target likes */
     }
     hx_frame_parts frames = {0};
-    assert_null(hx_backtraces(snapshot, pid, code, NULL, &frames));
+    assert_null(hx_backtraces(snapshot, pid, code, 0, NULL, &frames));
     hx_frame_parts_deinit(&frames);
     assert_null(hx_recording_check(snapshot->backtraces));
     assert_int_equal(stack_of(&live, told->tid[LOCKS]), HX_NO_STACK);
