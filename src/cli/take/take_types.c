@@ -56,7 +56,8 @@ hx_error *hx_type_objects(const struct hx_args *args, struct hx_snapshot *snapsh
     const struct hx_typing_source source = {.table = &types->types.table,
                                             .place = types->places.v,
                                             .n_places = types->places.n,
-                                            .hints = &hints};
+                                            .hints = &hints,
+                                            .threads = args->threads};
     HX_TRY(hx_typing_find(snapshot, &source, progress, &typing));
     HX_TRY(hx_typing_judge(typing, snapshot));
     return hx_typing_layouts(typing, snapshot);

@@ -4,7 +4,7 @@
  * Majority Vote Algorithm": the type that is held against all others wins, and an object whose type
  * changes says so to those behind it. How often one may change has a bound.
  */
-#include "traverse/typing/typing_private.h"
+#include "traverse/typing/spread.h"
 
 #include "base/bits.h"
 #include "base/cleanup.h"
@@ -16,47 +16,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STACK       ((size_t)1 << 16) /* objects; those that find no room are found again */
-#define SAYINGS     32                /* that wait for what they are held against */
-#define AHEAD       8
-#define EDGES       64 /* of an object that are held against a type */
-#define CHANGES     3  /* of an object's type */
-#define SUPPORT_MAX 15
-#define CHECK       0xffff
-#define SITE_LEAST  8 /* typed objects of a site */
+#define AHEAD      8
+#define EDGES      64 /* of an object that are held against a type */
+#define CHECK      0xffff
+#define SITE_LEAST 8 /* typed objects of a site */
 
 /* graph.typed while objects are typed: */
 #define PENDING 128 /* on the stack, or one that found no room there */
 
-/* What a word of an object of type `from` says of `object`, before that is weighed. */
-struct saying {
-    hx_obj object;
-    uint32_t word, from;
-    enum hx_edge_kind kind;
-};
-
-struct spread {
-    struct hx_typing *typing;
-    struct hx_snapshot *snapshot;
-    struct hx_graph *graph;
-    const struct hx_type_table *table;
-    uint8_t
-        *votes; /* of objects: low 4 bits for the type that it has, high 4 how often it changed */
-    struct hx_big votes_mem;
-    hx_obj *stack;
-    size_t n_stack;
-    bool overflow;
-    uint64_t done;                 /* objects that have spoken, some more than once */
-    bool changed;                  /* the type of an object that had one */
-    struct saying saying[SAYINGS]; /* first_saying up to end_saying, each by its number */
-    uint64_t first_saying, end_saying;
-};
-
 /* --- does it fit? ---------------------------------------------------------------- */
 
 /* Do its edges lie where the type can have pointers? */
-static bool edges_agree(const struct spread *spread, hx_obj object, const struct hx_word_map *map,
-                        enum hx_fit fit)
+static bool edges_agree(const struct hx_spread *spread, hx_obj object,
+                        const struct hx_word_map *map, enum hx_fit fit)
 {
     const struct hx_graph *graph = spread->graph;
     hx_eidx from = graph->fwd[object], to = graph->fwd[(size_t)object + 1];
@@ -76,12 +48,12 @@ static bool edges_agree(const struct spread *spread, hx_obj object, const struct
 
 /* --- votes ----------------------------------------------------------------------- */
 
-static void push_object(struct spread *spread, hx_obj object)
+static void push_object(struct hx_spread *spread, hx_obj object)
 {
     if (spread->graph->typed[object] & PENDING)
         return;
     spread->graph->typed[object] |= PENDING;
-    if (spread->n_stack < STACK)
+    if (spread->n_stack < HX_SPREAD_STACK)
         spread->stack[spread->n_stack++] = object;
     else
         spread->overflow = true;
@@ -94,23 +66,19 @@ struct vote {
     enum hx_confidence confidence;
 };
 
-static void give_type(struct spread *spread, hx_obj object, const struct vote *vote,
-                      const struct hx_word_map *map)
+static hx_error *give_type(struct hx_spread *spread, hx_obj object, const struct vote *vote,
+                           const struct hx_word_map *map)
 {
     hx_typed *typed = &spread->graph->typed[object];
-    spread->changed |= HX_TYPED_SOURCE(*typed) != HX_TYPED_NOT;
+    if (HX_TYPED_SOURCE(*typed) != HX_TYPED_NOT)
+        HX_TRY(hx_typing_doubt(spread, object));
     spread->graph->type[object] = vote->type;
     *typed = (hx_typed)(HX_TYPED(vote->confidence, HX_TYPED_POINTER) |
                         (vote->fit == HX_FIT_SEVERAL ? HX_TYPED_REPEATS : 0) |
                         (*typed & (HX_TYPED_CONFLICT | PENDING)));
     if (!map->scalars && (map->n || map->tail))
         push_object(spread, object);
-}
-
-static void add_support(struct spread *spread, hx_obj object)
-{
-    if ((spread->votes[object] & 15) < SUPPORT_MAX)
-        spread->votes[object]++;
+    return NULL;
 }
 
 /* Pointers of an object that are in fields of pointers. */
@@ -128,7 +96,7 @@ static unsigned count_pointers(const struct hx_graph *graph, hx_obj object,
 }
 
 /* Does a type explain as much of an object as the one that it has? */
-static hx_error *explains_as_much(struct spread *spread, hx_obj object, const struct vote *vote,
+static hx_error *explains_as_much(struct hx_spread *spread, hx_obj object, const struct vote *vote,
                                   bool *ret)
 {
     const struct hx_graph *graph = spread->graph;
@@ -144,7 +112,7 @@ static hx_error *explains_as_much(struct spread *spread, hx_obj object, const st
 }
 
 /* Something else was said of an object that has a type. */
-static hx_error *weigh_vote(struct spread *spread, hx_obj object, const struct vote *vote,
+static hx_error *weigh_vote(struct hx_spread *spread, hx_obj object, const struct vote *vote,
                             const struct hx_word_map *map)
 {
     const struct hx_graph *graph = spread->graph;
@@ -156,18 +124,18 @@ static hx_error *weigh_vote(struct spread *spread, hx_obj object, const struct v
     const bool by_vtable = confidence == HX_CONFIDENCE_CERTAIN;
     if (!by_vtable &&
         (confidence > vote->confidence || hx_typing_begins_with(spread->table, vote->type, has))) {
-        give_type(spread, object, vote, map);
+        HX_TRY(give_type(spread, object, vote, map));
     } else if (confidence >= vote->confidence) {
         graph->typed[object] |= HX_TYPED_CONFLICT;
         bool better = false;
         if (*votes & 15)
             --*votes;
-        else if (!by_vtable && *votes >> 4 < CHANGES)
+        else if (!by_vtable && *votes >> 4 < HX_SPREAD_CHANGES)
             HX_TRY(explains_as_much(spread, object, vote, &better));
         if (better) {
             *votes = (uint8_t)(*votes + 16);
             HX_TRY(hx_word_map_of(&spread->typing->maps, vote->type, &map));
-            give_type(spread, object, vote, map);
+            HX_TRY(give_type(spread, object, vote, map));
         }
     }
     return NULL;
@@ -198,7 +166,7 @@ static bool may_be_more(const struct hx_graph *graph, hx_obj object, uint64_t by
 
 /* A block that is larger than a type may be several of them, one that malloc did not split, or of
  * what begins with it, when there is only one such type. */
-static hx_error *widen_vote(struct spread *spread, hx_obj object, uint32_t from, bool self,
+static hx_error *widen_vote(struct hx_spread *spread, hx_obj object, uint32_t from, bool self,
                             struct vote *vote)
 {
     const struct hx_graph *graph = spread->graph;
@@ -238,7 +206,7 @@ static hx_error *widen_vote(struct spread *spread, hx_obj object, uint32_t from,
 }
 
 /* How a block can be what a word says; *map is that of the type. */
-static hx_error *judge_vote(struct spread *spread, hx_obj object, uint32_t word, uint32_t from,
+static hx_error *judge_vote(struct hx_spread *spread, hx_obj object, uint32_t word, uint32_t from,
                             struct vote *vote, const struct hx_word_map **map)
 {
     const struct hx_graph *graph = spread->graph;
@@ -265,16 +233,8 @@ static hx_error *judge_vote(struct spread *spread, hx_obj object, uint32_t word,
     return NULL;
 }
 
-/* Is what is of one type of another one, too, as it begins with it? */
-static bool is_a(const struct spread *spread, uint32_t has, uint32_t type)
-{
-    const uint32_t head =
-        has & HX_TYPE_BY_VTABLE ? 0 : hx_word_maps_head(&spread->typing->maps, has);
-    return has == type || hx_typing_begins_with(spread->table, head ? head : has, type);
-}
-
 /* A word of a `from`, or of a root, says something of what it points to. */
-static hx_error *vote_for(struct spread *spread, hx_obj object, uint32_t word, uint32_t from)
+static hx_error *vote_for(struct hx_spread *spread, hx_obj object, uint32_t word, uint32_t from)
 {
     struct hx_graph *graph = spread->graph;
     const struct hx_word_map *map;
@@ -282,8 +242,8 @@ static hx_error *vote_for(struct spread *spread, hx_obj object, uint32_t word, u
     if (vote.type < spread->table->n_types)
         vote.type = hx_typing_element(spread->table, vote.type);
     const bool typed = HX_TYPED_SOURCE(graph->typed[object]) != HX_TYPED_NOT;
-    if (typed && is_a(spread, graph->type[object], vote.type)) {
-        add_support(spread, object);
+    if (typed && hx_typing_is_a(spread, graph->type[object], vote.type)) {
+        hx_typing_support(spread, object);
         if (graph->type[object] != vote.type ||
             HX_TYPED_CONFIDENCE(graph->typed[object]) != HX_CONFIDENCE_GUESS)
             return NULL;
@@ -294,17 +254,17 @@ static hx_error *vote_for(struct spread *spread, hx_obj object, uint32_t word, u
     if (vote.fit == HX_FIT_NOT || !edges_agree(spread, object, map, vote.fit))
         return NULL;
     if (!typed)
-        give_type(spread, object, &vote, map);
+        HX_TRY(give_type(spread, object, &vote, map));
     else if (graph->type[object] != vote.type)
         HX_TRY(weigh_vote(spread, object, &vote, map));
     else if (vote.confidence < HX_TYPED_CONFIDENCE(graph->typed[object]))
-        give_type(spread, object, &vote, map); /* it was a guess */
+        HX_TRY(give_type(spread, object, &vote, map)); /* it was a guess */
     return NULL;
 }
 
 /* A word points behind the number with which new[] begins what it makes of elements that have to be
  * destroyed. */
-static hx_error *vote_for_counted(struct spread *spread, hx_obj object, uint32_t word)
+static hx_error *vote_for_counted(struct hx_spread *spread, hx_obj object, uint32_t word)
 {
     const struct hx_graph *graph = spread->graph;
     const uint64_t size = graph->size[object],
@@ -322,12 +282,12 @@ static hx_error *vote_for_counted(struct spread *spread, hx_obj object, uint32_t
     HX_TRY(hx_word_maps_counted(&spread->typing->maps, type, &vote.type));
     HX_TRY(hx_word_map_of(&spread->typing->maps, vote.type, &map));
     if (edges_agree(spread, object, map, vote.fit))
-        give_type(spread, object, &vote, map);
+        HX_TRY(give_type(spread, object, &vote, map));
     return NULL;
 }
 
 /* What an edge says through a word. */
-static hx_error *vote_by_edge(struct spread *spread, enum hx_edge_kind kind, hx_obj object,
+static hx_error *vote_by_edge(struct hx_spread *spread, enum hx_edge_kind kind, hx_obj object,
                               uint32_t word, uint32_t from)
 {
     if (!HX_WORD_TARGET(word))
@@ -339,14 +299,14 @@ static hx_error *vote_by_edge(struct spread *spread, enum hx_edge_kind kind, hx_
 
 /* --- along the edges ------------------------------------------------------------- */
 
-static hx_error *weigh_first_saying(struct spread *spread)
+static hx_error *weigh_first_saying(struct hx_spread *spread)
 {
-    const struct saying said = spread->saying[spread->first_saying++ % SAYINGS];
+    const struct hx_saying said = spread->saying[spread->first_saying++ % HX_SPREAD_SAYINGS];
     return vote_by_edge(spread, said.kind, said.object, said.word, said.from);
 }
 
 /* What it is held against lies anywhere in memory; that is read ahead in two steps. */
-static hx_error *add_saying(struct spread *spread, enum hx_edge_kind kind, hx_obj object,
+static hx_error *add_saying(struct hx_spread *spread, enum hx_edge_kind kind, hx_obj object,
                             uint32_t word, uint32_t from)
 {
     const struct hx_graph *graph = spread->graph;
@@ -357,16 +317,20 @@ static hx_error *add_saying(struct spread *spread, enum hx_edge_kind kind, hx_ob
     __builtin_prefetch(&graph->size[object]);
     __builtin_prefetch(&graph->fwd[object]);
     __builtin_prefetch(&spread->votes[object]);
-    spread->saying[spread->end_saying++ % SAYINGS] = (struct saying){object, word, from, kind};
-    if (spread->end_saying - spread->first_saying >= SAYINGS / 2) {
-        const struct saying *middle = &spread->saying[(spread->end_saying - SAYINGS / 2) % SAYINGS];
+    spread->saying[spread->end_saying++ % HX_SPREAD_SAYINGS] =
+        (struct hx_saying){object, word, from, kind};
+    if (spread->end_saying - spread->first_saying >= HX_SPREAD_SAYINGS / 2) {
+        const struct hx_saying *middle =
+            &spread->saying[(spread->end_saying - HX_SPREAD_SAYINGS / 2) % HX_SPREAD_SAYINGS];
         __builtin_prefetch(&graph->edge[graph->fwd[middle->object]]);
     }
-    return spread->end_saying - spread->first_saying == SAYINGS ? weigh_first_saying(spread) : NULL;
+    return spread->end_saying - spread->first_saying == HX_SPREAD_SAYINGS
+               ? weigh_first_saying(spread)
+               : NULL;
 }
 
 /* A part of the stack that is far from its end is not read ahead: it is about to be buried. */
-HX_PREFETCHES void look_ahead(const struct spread *spread)
+HX_PREFETCHES void look_ahead(const struct hx_spread *spread)
 {
     if (spread->n_stack > AHEAD) {
         const hx_obj later = spread->stack[spread->n_stack - AHEAD];
@@ -375,7 +339,7 @@ HX_PREFETCHES void look_ahead(const struct spread *spread)
     }
 }
 
-static hx_error *spread_object(struct spread *spread, hx_obj object)
+hx_error *hx_spread_object(struct hx_spread *spread, hx_obj object)
 {
     const struct hx_graph *graph = spread->graph;
     const hx_typed typed = graph->typed[object];
@@ -398,7 +362,7 @@ static hx_error *spread_object(struct spread *spread, hx_obj object)
     return NULL;
 }
 
-static hx_error *spread_all(struct spread *spread, const struct hx_progress *progress)
+hx_error *hx_spread_all(struct hx_spread *spread, const struct hx_progress *progress)
 {
     for (;; spread->done++) {
         while (!spread->n_stack && spread->first_saying < spread->end_saying)
@@ -416,7 +380,7 @@ static hx_error *spread_all(struct spread *spread, const struct hx_progress *pro
         look_ahead(spread);
         const hx_obj object = spread->stack[--spread->n_stack];
         spread->graph->typed[object] &= (hx_typed)~PENDING;
-        HX_TRY(spread_object(spread, object));
+        HX_TRY(hx_spread_object(spread, object));
         if ((spread->done & CHECK) != CHECK)
             continue;
         hx_progress_at(progress, "typing", spread->done, 2 * (uint64_t)spread->graph->n);
@@ -453,7 +417,7 @@ const struct hx_typed_place *hx_typing_place(const struct hx_typing_source *sour
 
 /* `scratch`: those of variables on stacks and in registers. They may hold what was there before
  * they were set, so they speak only of objects that nobody else speaks of. */
-static hx_error *spread_roots(struct spread *spread, bool scratch,
+static hx_error *spread_roots(struct hx_spread *spread, bool scratch,
                               const struct hx_progress *progress)
 {
     const struct hx_snapshot *snapshot = spread->snapshot;
@@ -473,112 +437,7 @@ static hx_error *spread_roots(struct spread *spread, bool scratch,
         uint32_t word = hx_map_word(map, edge->address - place->address, type != place->type);
         HX_TRY(vote_by_edge(spread, edge->kind, edge->target, word, type));
         if (spread->n_stack)
-            HX_TRY(spread_all(spread, progress));
-    }
-    return NULL;
-}
-
-/* --- what still stands ------------------------------------------------------------- */
-
-/* A word that leads to an object speaks for its type. */
-static void support_type(struct spread *spread, enum hx_edge_kind kind, hx_obj target,
-                         uint32_t word)
-{
-    if (!HX_WORD_TARGET(word) || !spread->graph->typed[target] || kind > HX_EDGE_KNOWN)
-        return;
-    const uint32_t n = spread->table->n_types, has = spread->graph->type[target];
-    uint32_t type = HX_WORD_TYPE(word);
-    type = type < n ? hx_typing_element(spread->table, type) : type;
-    const bool counted = has >= n && !(has & HX_TYPE_BY_VTABLE) &&
-                         spread->typing->maps.names.v[has - n].element == type;
-    if (kind == HX_EDGE_KNOWN ? counted : is_a(spread, has, type))
-        add_support(spread, target);
-}
-
-static hx_error *support_of_roots(struct spread *spread)
-{
-    const struct hx_snapshot *snapshot = spread->snapshot;
-    const struct hx_typing_source *source = &spread->typing->source;
-    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
-        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        const struct hx_word_map *map;
-        if (snapshot->roots.v[edge->root].kind == HX_ROOT_NAMED)
-            continue;
-        const struct hx_typed_place *place = hx_typing_place(source, snapshot, edge);
-        if (!place)
-            continue;
-        const uint32_t type = hx_typing_element(spread->table, place->type);
-        HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
-        support_type(spread, edge->kind, edge->target,
-                     hx_map_word(map, edge->address - place->address, type != place->type));
-    }
-    return NULL;
-}
-
-static hx_error *support_of_objects(struct spread *spread)
-{
-    const struct hx_graph *graph = spread->graph;
-    uint32_t last = UINT32_MAX;
-    const struct hx_word_map *map = NULL;
-    for (hx_obj i = 0; i < graph->n; i++) {
-        if (!graph->typed[i] || graph->type[i] & HX_TYPE_BY_VTABLE ||
-            graph->fwd[i] == graph->fwd[(size_t)i + 1])
-            continue;
-        if (graph->type[i] != last)
-            HX_TRY(hx_word_map_of(&spread->typing->maps, last = graph->type[i], &map));
-        for (hx_eidx e = graph->fwd[i]; !map->scalars && e < graph->fwd[(size_t)i + 1]; e++)
-            if (!hx_typing_is_silent(graph, e))
-                support_type(spread, hx_edge_kind_of(graph->edge[e]),
-                             hx_edge_target(graph->edge[e]),
-                             hx_map_word(map, hx_edge_offset(graph->edge[e]),
-                                         graph->typed[i] & HX_TYPED_REPEATS));
-    }
-    return NULL;
-}
-
-/* All speak once more of some objects: those with a bit in `of`. */
-static hx_error *speak_again(struct spread *spread, const uint64_t *of,
-                             const struct hx_progress *progress)
-{
-    const struct hx_graph *graph = spread->graph;
-    for (hx_obj i = 0; i < graph->n; i++) {
-        if (!graph->typed[i])
-            continue;
-        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++)
-            if (hx_bit(of, hx_edge_target(graph->edge[e]))) {
-                HX_TRY(spread_object(spread, i));
-                break;
-            }
-        if (spread->n_stack >= STACK / 2)
-            HX_TRY(spread_all(spread, progress));
-    }
-    return spread_all(spread, progress);
-}
-
-/* An object whose type has changed has said something of others before. What nobody says any more
- * is taken back, and others may speak then. */
-static hx_error *take_back(struct spread *spread, const struct hx_progress *progress)
-{
-    struct hx_graph *graph = spread->graph;
-    HX_FREE uint64_t *of = calloc(graph->n / 64 + 1, sizeof *of);
-    HX_NEED(of);
-    for (unsigned round = 0; round < CHANGES; round++) {
-        uint64_t taken = 0;
-        memset(spread->votes, 0, graph->n);
-        HX_TRY(support_of_roots(spread));
-        HX_TRY(support_of_objects(spread));
-        for (hx_obj i = 0; i < graph->n; i++)
-            if (HX_TYPED_SOURCE(graph->typed[i]) == HX_TYPED_POINTER && !spread->votes[i] &&
-                !(graph->type[i] & HX_TYPE_BY_VTABLE)) {
-                graph->typed[i] = 0;
-                graph->type[i] = HX_NO_TYPE;
-                hx_bit_add(of, i);
-                taken++;
-            }
-        if (!taken || round + 1 == CHANGES)
-            break;
-        HX_TRY(speak_again(spread, of, progress));
-        memset(of, 0, (graph->n / 64 + 1) * sizeof *of);
+            HX_TRY(hx_spread_all(spread, progress));
     }
     return NULL;
 }
@@ -615,7 +474,7 @@ static hx_error *is_known_again(struct hx_typing *typing, const char *name, bool
 
 /* Objects that have a type: with a vtable it is the table's where it has one that fits. What
  * pointers said, in a snapshot that was stored, they say again where the table knows the type. */
-static hx_error *spread_known(struct spread *spread)
+static hx_error *spread_known(struct hx_spread *spread)
 {
     struct hx_snapshot *snapshot = spread->snapshot;
     struct hx_graph *graph = spread->graph;
@@ -652,7 +511,7 @@ static hx_error *spread_known(struct spread *spread)
         if (source == HX_TYPED_NOT)
             *typed = HX_TYPED(snapshot->types.v[type].confidence, HX_TYPED_VTABLE);
         if (whole) {
-            spread->votes[i] = SUPPORT_MAX;
+            spread->votes[i] = HX_SUPPORT_MAX;
             push_object(spread, i);
         }
     }
@@ -667,7 +526,7 @@ struct site_vote {
     uint64_t typed, of_type;
 };
 
-static hx_error *type_by_site(struct spread *spread)
+static hx_error *type_by_site(struct hx_spread *spread)
 {
     struct hx_graph *graph = spread->graph;
     const size_t n = spread->snapshot->sites.n;
@@ -713,7 +572,7 @@ static hx_error *type_by_site(struct spread *spread)
 /* --- the whole ----------------------------------------------------------------------- */
 
 /* Where pointers disagreed, what they say is a guess. */
-static void settle_confidence(struct spread *spread)
+static void settle_confidence(struct hx_spread *spread)
 {
     for (hx_obj i = 0; i < spread->graph->n; i++) {
         hx_typed *typed = &spread->graph->typed[i];
@@ -724,7 +583,7 @@ static void settle_confidence(struct spread *spread)
     }
 }
 
-static hx_error *type_objects(struct spread *spread, const struct hx_progress *progress)
+static hx_error *type_objects(struct hx_spread *spread, const struct hx_progress *progress)
 {
     struct hx_graph *graph = spread->graph;
     if (!graph->type) {
@@ -734,13 +593,12 @@ static hx_error *type_objects(struct spread *spread, const struct hx_progress *p
     if (!graph->typed)
         HX_TRY(hx_big_array(graph->typed, graph->n));
     HX_TRY(hx_big_array(spread->votes, graph->n));
-    HX_NEED(spread->stack = malloc(STACK * sizeof *spread->stack));
+    HX_NEED(spread->stack = malloc(HX_SPREAD_STACK * sizeof *spread->stack));
     HX_TRY(spread_known(spread));
-    HX_TRY(spread_all(spread, progress));
+    HX_TRY(hx_spread_all(spread, progress));
     HX_TRY(spread_roots(spread, false, progress));
     HX_TRY(spread_roots(spread, true, progress));
-    if (spread->changed)
-        HX_TRY(take_back(spread, progress));
+    HX_TRY(hx_typing_take_back(spread, progress));
     settle_confidence(spread);
     return type_by_site(spread);
 }
@@ -752,12 +610,13 @@ hx_error *hx_typing_find(struct hx_snapshot *snapshot, const struct hx_typing_so
     HX_NEED(typing);
     typing->source = *source;
     hx_word_maps_init(&typing->maps, source->table, source->hints);
-    struct spread spread = {
+    struct hx_spread spread = {
         .typing = typing, .snapshot = snapshot, .graph = &snapshot->graph, .table = source->table};
     uint64_t begun = hx_timing_begin();
     if (snapshot->graph.n) {
         hx_error *err = type_objects(&spread, progress);
         free(spread.stack);
+        free(spread.doubtful);
         hx_big_array_free(spread.votes);
         HX_TRY(err);
         HX_TRY(hx_typing_name_types(typing, snapshot));

@@ -30,6 +30,7 @@ struct hx_typing_source {
     const struct hx_typed_place *place; /* by address, apart; registers first, by root */
     size_t n_places;
     const hx_type_hints *hints; /* NULL: none */
+    unsigned threads;           /* as in hx_threads() */
 };
 
 typedef struct hx_typing hx_typing;
