@@ -5,7 +5,7 @@
 #include "traverse/typing/typing_private.h"
 
 #define HX_SPREAD_STACK   ((size_t)1 << 16) /* objects; those without room are found again */
-#define HX_SPREAD_SAYINGS 32                /* that wait for what they are held against */
+#define HX_SPREAD_SAYINGS 64                /* that wait for what they are held against */
 #define HX_SPREAD_CHANGES 3                 /* of an object's type */
 #define HX_SUPPORT_MAX    15
 

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define RECENT 64
+
 /* Objects of a type. */
 struct by_confidence {
     uint64_t n[HX_CONFIDENCE_GUESS + 1];
@@ -19,6 +21,7 @@ struct naming {
     HX_VEC(struct hx_type) types;
     HX_VEC(uint32_t) number; /* of each of these: in graph.type, and whether it repeats in bit 31 */
     struct hx_pairs of;      /* type and repeats to types */
+    struct hx_pair recent[RECENT]; /* of `of`, each at its key modulo RECENT */
     HX_VEC(struct by_confidence) of_confidence;
     struct hx_index by_name;
     uint64_t seed;
@@ -98,29 +101,39 @@ static hx_error *add_type(struct naming *naming, uint32_t type, bool repeats, ui
     return hx_index_add(&naming->by_name, hash, *ret);
 }
 
+static hx_error *number_of(struct naming *naming, uint32_t type, bool repeats, uint32_t *ret)
+{
+    const uint64_t key = hx_pair_key(repeats, type);
+    struct hx_pair *recent = &naming->recent[key % RECENT];
+    uint32_t *number;
+    if (recent->key != key || recent->value == HX_NO_PAIR) {
+        HX_TRY(hx_pairs_at(&naming->of, key, &number));
+        if (*number == HX_NO_PAIR) {
+            *number = 0;
+            HX_TRY(add_type(naming, type, repeats, number));
+        }
+        *recent = (struct hx_pair){key, *number};
+    }
+    *ret = recent->value;
+    return NULL;
+}
+
 static hx_error *name_objects(struct naming *naming)
 {
     struct hx_graph *graph = &naming->snapshot->graph;
+    memset(naming->recent, 0xff, sizeof naming->recent);
     for (hx_obj i = 0; i < graph->n; i++) {
         hx_typed typed = graph->typed[i];
-        uint32_t *number;
         if (HX_TYPED_SOURCE(typed) == HX_TYPED_NOT) {
             graph->type[i] = HX_NO_TYPE;
             graph->typed[i] = 0;
             continue;
         }
-        bool repeats = typed & HX_TYPED_REPEATS;
-        HX_TRY(hx_pairs_at(&naming->of, hx_pair_key(graph->type[i], repeats), &number));
-        if (*number == HX_NO_PAIR) {
-            uint32_t made = 0;
-            *number = 0;
-            HX_TRY(add_type(naming, graph->type[i], repeats, &made));
-            *number = made;
-        }
-        struct hx_type *type = &naming->types.v[*number];
-        graph->type[i] = *number;
-        naming->of_confidence.v[*number].n[HX_TYPED_CONFIDENCE(typed)]++;
-        type->sources |= (uint8_t)(1u << HX_TYPED_SOURCE(typed));
+        uint32_t number = 0;
+        HX_TRY(number_of(naming, graph->type[i], typed & HX_TYPED_REPEATS, &number));
+        graph->type[i] = number;
+        naming->of_confidence.v[number].n[HX_TYPED_CONFIDENCE(typed)]++;
+        naming->types.v[number].sources |= (uint8_t)(1u << HX_TYPED_SOURCE(typed));
     }
     return NULL;
 }

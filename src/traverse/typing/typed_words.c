@@ -92,6 +92,7 @@ struct layouts {
     struct hx_pairs of;     /* type and repeats to layouts */
     struct hx_pairs fields; /* layout and word to 0 */
     HX_VEC(uint32_t) type;  /* of each layout */
+    HX_VEC(uint64_t) known; /* of each layout bits of its first words: they are in `fields` */
     uint32_t before;        /* those that the snapshot had; nothing is added to them */
 };
 
@@ -105,7 +106,7 @@ static hx_error *layout_of(struct layouts *layouts, uint32_t type, bool repeats,
         *number = (uint32_t)snapshot->layouts.n;
         snapshot->layouts.v[snapshot->layouts.n++] = (struct hx_layout){
             .size = layouts->typing->source.table->type[type].size, .repeats = repeats};
-        HX_NEED(hx_vec_push(&layouts->type, type));
+        HX_NEED(hx_vec_push(&layouts->type, type) && hx_vec_push(&layouts->known, 0));
     }
     *ret = *number;
     return NULL;
@@ -132,8 +133,10 @@ static hx_error *add_field(struct layouts *layouts, uint32_t number, uint64_t of
     uint32_t *known;
     if (layout->repeats && layout->size)
         offset %= layout->size;
-    if (offset / 8 > UINT32_MAX)
+    const uint64_t bit = offset / 8 < 64 ? (uint64_t)1 << offset / 8 : 0;
+    if (offset / 8 > UINT32_MAX || layouts->known.v[number] & bit)
         return NULL;
+    layouts->known.v[number] |= bit;
     HX_TRY(hx_pairs_at(&layouts->fields, hx_pair_key(number, (uint32_t)(offset / 8)), &known));
     if (*known != HX_NO_PAIR)
         return NULL;
@@ -212,7 +215,8 @@ hx_error *hx_typing_layouts(hx_typing *typing, struct hx_snapshot *snapshot)
         .typing = typing, .snapshot = snapshot, .before = (uint32_t)snapshot->layouts.n};
     hx_error *err = NULL;
     while (!err && layouts.type.n < layouts.before)
-        err = hx_vec_push(&layouts.type, 0) ? NULL : hx_error_nomem();
+        err = hx_vec_push(&layouts.type, 0) && hx_vec_push(&layouts.known, 0) ? NULL
+                                                                              : hx_error_nomem();
     if (!err && snapshot->graph.typed)
         err = object_fields(&layouts);
     if (!err)
@@ -224,5 +228,6 @@ hx_error *hx_typing_layouts(hx_typing *typing, struct hx_snapshot *snapshot)
     hx_pairs_free(&layouts.of);
     hx_pairs_free(&layouts.fields);
     hx_vec_free(&layouts.type);
+    hx_vec_free(&layouts.known);
     return err;
 }

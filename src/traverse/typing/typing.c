@@ -36,11 +36,11 @@ static bool edges_agree(const struct hx_spread *spread, hx_obj object,
     to = to - from > EDGES ? from + EDGES : to;
     for (hx_eidx e = from; e < to; e++) {
         uint32_t word = hx_map_word(map, hx_edge_offset(graph->edge[e]), fit == HX_FIT_SEVERAL);
-        if (hx_typing_is_silent(graph, e))
+        if (word == HX_WORD_OPEN || hx_typing_is_silent(graph, e))
             continue;
         if (word == HX_WORD_SCALAR)
             bad++;
-        else if (word != HX_WORD_OPEN)
+        else
             good++;
     }
     return fit == HX_FIT_SEVERAL ? bad * 8 <= good : bad <= good;
@@ -323,6 +323,8 @@ static hx_error *add_saying(struct hx_spread *spread, enum hx_edge_kind kind, hx
         const struct hx_saying *middle =
             &spread->saying[(spread->end_saying - HX_SPREAD_SAYINGS / 2) % HX_SPREAD_SAYINGS];
         __builtin_prefetch(&graph->edge[graph->fwd[middle->object]]);
+        if (graph->evidence)
+            __builtin_prefetch(&graph->evidence[graph->fwd[middle->object]]);
     }
     return spread->end_saying - spread->first_saying == HX_SPREAD_SAYINGS
                ? weigh_first_saying(spread)
@@ -416,7 +418,8 @@ const struct hx_typed_place *hx_typing_place(const struct hx_typing_source *sour
 }
 
 /* `scratch`: those of variables on stacks and in registers. They may hold what was there before
- * they were set, so they speak only of objects that nobody else speaks of. */
+ * they were set, so they speak only of objects that nobody else speaks of. What the others say goes
+ * on from many places at once: along a single list each node waits for the one before. */
 static hx_error *spread_roots(struct hx_spread *spread, bool scratch,
                               const struct hx_progress *progress)
 {
@@ -435,11 +438,11 @@ static hx_error *spread_roots(struct hx_spread *spread, bool scratch,
         uint32_t type = hx_typing_element(spread->table, place->type);
         HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
         uint32_t word = hx_map_word(map, edge->address - place->address, type != place->type);
-        HX_TRY(vote_by_edge(spread, edge->kind, edge->target, word, type));
-        if (spread->n_stack)
+        HX_TRY(add_saying(spread, edge->kind, edge->target, word, type));
+        if (scratch || spread->n_stack >= HX_SPREAD_STACK / 2)
             HX_TRY(hx_spread_all(spread, progress));
     }
-    return NULL;
+    return hx_spread_all(spread, progress);
 }
 
 /* The type of a name that a vtable told; "T[]": an array behind its number. */
