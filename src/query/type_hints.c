@@ -232,14 +232,44 @@ static const char *find_dot(const char *at, const char *end)
     return NULL;
 }
 
+/* One of the types that a target names. */
+static hx_error *check_name(const struct hint_line *line, const char *at, const char *end,
+                            unsigned *inside)
+{
+    const char *begin = at;
+    trim(&at, &end);
+    const bool within = at < end && *at == '+';
+    if (within && line->within)
+        return bad_hint(line, at, "+ is for what a field points into, and = for what lies in it");
+    if (within && ++*inside > 1)
+        return bad_hint(line, at, "one type can stand behind +");
+    at += within;
+    if (at == end)
+        return bad_hint(line, within ? at : begin, "a type is missing");
+    for (; at < end; at++) {
+        if (*at == '$' && (at + 1 == end || at[1] < '1' || at[1] > '9'))
+            return bad_hint(line, at, "behind $ stands the number of a template argument, 1 to 9");
+        if (*at == '+')
+            return bad_hint(line, at, "+ stands in front of a type");
+        if (end - at > 3 && memcmp(at, "...", 3) == 0)
+            return bad_hint(line, at, "... stands at the end of a type");
+    }
+    return NULL;
+}
+
 static hx_error *check_target(const struct hint_line *line, const char *target)
 {
+    unsigned inside = 0;
     if (target == line->end)
         return bad_hint(line, target, "a type is missing at the end");
-    for (const char *at = target; at < line->end; at++)
-        if (*at == '$' && (at + 1 == line->end || at[1] < '1' || at[1] > '9'))
-            return bad_hint(line, at, "behind $ stands the number of a template argument, 1 to 9");
-    return NULL;
+    for (const char *at = target, *bar;; at = bar + 1) {
+        bar = memchr(at, '|', (size_t)(line->end - at));
+        HX_TRY(check_name(line, at, bar ? bar : line->end, &inside));
+        if (!bar)
+            return NULL;
+        if (line->within)
+            return bad_hint(line, bar, "one type lies in a field: no | behind =");
+    }
 }
 
 static hx_error *parse_line(struct hint_line *line, hx_type_hints *hints)

@@ -202,11 +202,11 @@ class Program(live.Target):
             self.types[int(address, 16)] = kind
 
 
-def judge(program, folder, what):
+def judge(program, folder, what, *options):
     """How many blocks have their type, and what is wrong."""
     store = os.path.join(folder, "store")
     with Program(program) as target:
-        heapx("snap", target.pid, "-o", store)
+        heapx("snap", target.pid, "-o", store, *options)
         truth = target.types
     found = {int(r["address"]): r for r in
              rows(store, "SELECT address, type, confidence FROM objects")}

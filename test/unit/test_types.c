@@ -315,13 +315,13 @@ static void hints(void **state)
 {
     (void)state;
     hx_type_hints hints = {0};
-    static const char good[] = "# nothing\n redis: dictEntry.key -> sds # a string\n"
+    static const char good[] = "# nothing\n redis: dictEntry.key -> robj | robj... | +sds # one\n"
                                "std::map< * >._M_t.a, b.c -> *std::node< $2 , int * >\nx.y = $1\n";
     assert_null(hx_type_hints_parse("good", good, sizeof good - 1, &hints));
     assert_int_equal(hints.n, 4);
     assert_string_equal(hints.v[0].program, "redis");
     assert_string_equal(hints.v[0].field, "key");
-    assert_string_equal(hints.v[0].target, "sds");
+    assert_string_equal(hints.v[0].target, "robj|robj...|+sds");
     assert_string_equal(hints.v[2].field, "b.c");
     assert_false(hints.v[2].within);
     assert_true(hints.v[3].within);
@@ -335,10 +335,21 @@ static void hints(void **state)
     static const struct {
         const char *line, *place;
     } bad[] = {
-        {"a.b", "line 1, column 1"},       {"\n  .b -> c", "line 2, column 3"},
-        {"a -> c", "line 1, column 1"},    {"a.b c -> d", "line 1, column 3"},
-        {"a.b -> ", "line 1, column 7"},   {"a.b -> x<$0>", "line 1, column 10"},
+        {"a.b", "line 1, column 1"},
+        {"\n  .b -> c", "line 2, column 3"},
+        {"a -> c", "line 1, column 1"},
+        {"a.b c -> d", "line 1, column 3"},
+        {"a.b -> ", "line 1, column 7"},
+        {"a.b -> x<$0>", "line 1, column 10"},
         {"a.b, -> d", "line 1, column 5"},
+        {"a.b -> c | ", "line 1, column 11"},
+        {"a.b -> c | | d", "line 1, column 11"},
+        {"a.b = c | d", "line 1, column 9"},
+        {"a.b = +c", "line 1, column 7"},
+        {"a.b -> +c | +d", "line 1, column 13"},
+        {"a.b -> c+ | d", "line 1, column 9"},
+        {"a.b -> +", "line 1, column 9"},
+        {"a.b -> c... | d...e", "line 1, column 16"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         hx_error *err = hx_type_hints_parse("bad", bad[i].line, strlen(bad[i].line), &hints);

@@ -16,6 +16,13 @@ struct hx_saying {
     enum hx_edge_kind kind;
 };
 
+/* What a pointer says of an object. */
+struct hx_vote {
+    uint32_t type;
+    enum hx_fit fit; /* HX_FIT_NOT: nothing */
+    enum hx_confidence confidence;
+};
+
 struct hx_spread {
     struct hx_typing *typing;
     struct hx_snapshot *snapshot;
@@ -48,6 +55,21 @@ static inline bool hx_typing_is_a(const struct hx_spread *spread, uint32_t has, 
         has & HX_TYPE_BY_VTABLE ? 0 : hx_word_maps_head(&spread->typing->maps, has);
     return has == type || hx_typing_begins_with(spread->table, head ? head : has, type);
 }
+
+/* How many pointers of an object are in words of a type that can have some, and that cannot. */
+struct hx_agreement {
+    unsigned good, bad;
+};
+struct hx_agreement hx_typing_agreement(const struct hx_graph *graph, hx_obj object,
+                                        const struct hx_word_map *map, enum hx_fit fit);
+
+/* What a word says that has one of several types, or is of a hint about what it points into. */
+hx_error *hx_typing_choose(struct hx_spread *spread, enum hx_edge_kind kind, hx_obj object,
+                           uint32_t word, struct hx_vote *vote);
+
+/* Is what a word says one of those types that an object has? */
+bool hx_typing_speaks_for(const struct hx_spread *spread, enum hx_edge_kind kind, uint32_t word,
+                          uint32_t has);
 
 /* What an object says of others; hx_spread_all() then goes on from these. */
 hx_error *hx_spread_object(struct hx_spread *spread, hx_obj object);

@@ -80,14 +80,8 @@ static hx_error *find_speakers(const struct hx_spread *spread, const uint64_t *o
 static void support_type(struct hx_spread *spread, enum hx_edge_kind kind, hx_obj target,
                          uint32_t word)
 {
-    if (!HX_WORD_TARGET(word) || !spread->graph->typed[target] || kind > HX_EDGE_KNOWN)
-        return;
-    const uint32_t n = spread->table->n_types, has = spread->graph->type[target];
-    uint32_t type = HX_WORD_TYPE(word);
-    type = type < n ? hx_typing_element(spread->table, type) : type;
-    const bool counted = has >= n && !(has & HX_TYPE_BY_VTABLE) &&
-                         spread->typing->maps.names.v[has - n].element == type;
-    if (kind == HX_EDGE_KNOWN ? counted : hx_typing_is_a(spread, has, type))
+    if (HX_WORD_TARGET(word) && spread->graph->typed[target] &&
+        hx_typing_speaks_for(spread, kind, word, spread->graph->type[target]))
         hx_typing_support(spread, target);
 }
 

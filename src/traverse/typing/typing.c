@@ -26,24 +26,30 @@
 
 /* --- does it fit? ---------------------------------------------------------------- */
 
-/* Do its edges lie where the type can have pointers? */
-static bool edges_agree(const struct hx_spread *spread, hx_obj object,
-                        const struct hx_word_map *map, enum hx_fit fit)
+struct hx_agreement hx_typing_agreement(const struct hx_graph *graph, hx_obj object,
+                                        const struct hx_word_map *map, enum hx_fit fit)
 {
-    const struct hx_graph *graph = spread->graph;
     hx_eidx from = graph->fwd[object], to = graph->fwd[(size_t)object + 1];
-    unsigned good = 0, bad = 0;
+    struct hx_agreement is = {0};
     to = to - from > EDGES ? from + EDGES : to;
     for (hx_eidx e = from; e < to; e++) {
         uint32_t word = hx_map_word(map, hx_edge_offset(graph->edge[e]), fit == HX_FIT_SEVERAL);
         if (word == HX_WORD_OPEN || hx_typing_is_silent(graph, e))
             continue;
         if (word == HX_WORD_SCALAR)
-            bad++;
+            is.bad++;
         else
-            good++;
+            is.good++;
     }
-    return fit == HX_FIT_SEVERAL ? bad * 8 <= good : bad <= good;
+    return is;
+}
+
+/* Do its edges lie where the type can have pointers? */
+static bool edges_agree(const struct hx_spread *spread, hx_obj object,
+                        const struct hx_word_map *map, enum hx_fit fit)
+{
+    const struct hx_agreement is = hx_typing_agreement(spread->graph, object, map, fit);
+    return fit == HX_FIT_SEVERAL ? is.bad * 8 <= is.good : is.bad <= is.good;
 }
 
 /* --- votes ----------------------------------------------------------------------- */
@@ -59,14 +65,7 @@ static void push_object(struct hx_spread *spread, hx_obj object)
         spread->overflow = true;
 }
 
-/* What a pointer says of an object. */
-struct vote {
-    uint32_t type;
-    enum hx_fit fit;
-    enum hx_confidence confidence;
-};
-
-static hx_error *give_type(struct hx_spread *spread, hx_obj object, const struct vote *vote,
+static hx_error *give_type(struct hx_spread *spread, hx_obj object, const struct hx_vote *vote,
                            const struct hx_word_map *map)
 {
     hx_typed *typed = &spread->graph->typed[object];
@@ -96,8 +95,8 @@ static unsigned count_pointers(const struct hx_graph *graph, hx_obj object,
 }
 
 /* Does a type explain as much of an object as the one that it has? */
-static hx_error *explains_as_much(struct hx_spread *spread, hx_obj object, const struct vote *vote,
-                                  bool *ret)
+static hx_error *explains_as_much(struct hx_spread *spread, hx_obj object,
+                                  const struct hx_vote *vote, bool *ret)
 {
     const struct hx_graph *graph = spread->graph;
     const struct hx_word_map *map;
@@ -112,7 +111,7 @@ static hx_error *explains_as_much(struct hx_spread *spread, hx_obj object, const
 }
 
 /* Something else was said of an object that has a type. */
-static hx_error *weigh_vote(struct hx_spread *spread, hx_obj object, const struct vote *vote,
+static hx_error *weigh_vote(struct hx_spread *spread, hx_obj object, const struct hx_vote *vote,
                             const struct hx_word_map *map)
 {
     const struct hx_graph *graph = spread->graph;
@@ -167,7 +166,7 @@ static bool may_be_more(const struct hx_graph *graph, hx_obj object, uint64_t by
 /* A block that is larger than a type may be several of them, one that malloc did not split, or of
  * what begins with it, when there is only one such type. */
 static hx_error *widen_vote(struct hx_spread *spread, hx_obj object, uint32_t from, bool self,
-                            struct vote *vote)
+                            struct hx_vote *vote)
 {
     const struct hx_graph *graph = spread->graph;
     const uint64_t size = graph->size[object],
@@ -181,7 +180,7 @@ static hx_error *widen_vote(struct hx_spread *spread, hx_obj object, uint32_t fr
     if (outer) {
         HX_TRY(hx_word_map_of(&spread->typing->maps, outer, &map));
         if (edges_agree(spread, object, map, HX_FIT_ONE)) {
-            *vote = (struct vote){outer, HX_FIT_ONE, HX_CONFIDENCE_GUESS};
+            *vote = (struct hx_vote){outer, HX_FIT_ONE, HX_CONFIDENCE_GUESS};
             return NULL;
         }
     }
@@ -207,7 +206,7 @@ static hx_error *widen_vote(struct hx_spread *spread, hx_obj object, uint32_t fr
 
 /* How a block can be what a word says; *map is that of the type. */
 static hx_error *judge_vote(struct hx_spread *spread, hx_obj object, uint32_t word, uint32_t from,
-                            struct vote *vote, const struct hx_word_map **map)
+                            struct hx_vote *vote, const struct hx_word_map **map)
 {
     const struct hx_graph *graph = spread->graph;
     const struct hx_type_table *table = spread->table;
@@ -233,12 +232,27 @@ static hx_error *judge_vote(struct hx_spread *spread, hx_obj object, uint32_t wo
     return NULL;
 }
 
+/* A claim that an object can be what it says. */
+static hx_error *take_vote(struct hx_spread *spread, hx_obj object, const struct hx_vote *vote,
+                           const struct hx_word_map *map)
+{
+    const struct hx_graph *graph = spread->graph;
+    const hx_typed typed = graph->typed[object];
+    if (HX_TYPED_SOURCE(typed) == HX_TYPED_NOT)
+        return give_type(spread, object, vote, map);
+    if (graph->type[object] != vote->type)
+        return weigh_vote(spread, object, vote, map);
+    if (vote->confidence < HX_TYPED_CONFIDENCE(typed)) /* it was a guess */
+        return give_type(spread, object, vote, map);
+    return NULL;
+}
+
 /* A word of a `from`, or of a root, says something of what it points to. */
 static hx_error *vote_for(struct hx_spread *spread, hx_obj object, uint32_t word, uint32_t from)
 {
     struct hx_graph *graph = spread->graph;
     const struct hx_word_map *map;
-    struct vote vote = {.type = HX_WORD_TYPE(word)};
+    struct hx_vote vote = {.type = HX_WORD_TYPE(word)};
     if (vote.type < spread->table->n_types)
         vote.type = hx_typing_element(spread->table, vote.type);
     const bool typed = HX_TYPED_SOURCE(graph->typed[object]) != HX_TYPED_NOT;
@@ -253,13 +267,26 @@ static hx_error *vote_for(struct hx_spread *spread, hx_obj object, uint32_t word
     HX_TRY(judge_vote(spread, object, word, from, &vote, &map));
     if (vote.fit == HX_FIT_NOT || !edges_agree(spread, object, map, vote.fit))
         return NULL;
-    if (!typed)
-        HX_TRY(give_type(spread, object, &vote, map));
-    else if (graph->type[object] != vote.type)
-        HX_TRY(weigh_vote(spread, object, &vote, map));
-    else if (vote.confidence < HX_TYPED_CONFIDENCE(graph->typed[object]))
-        HX_TRY(give_type(spread, object, &vote, map)); /* it was a guess */
-    return NULL;
+    return take_vote(spread, object, &vote, map);
+}
+
+/* A hint names several types, of which an object is one, or what a word points into. */
+static hx_error *vote_for_one_of(struct hx_spread *spread, enum hx_edge_kind kind, hx_obj object,
+                                 uint32_t word)
+{
+    const struct hx_graph *graph = spread->graph;
+    const struct hx_word_map *map;
+    struct hx_vote vote;
+    if (HX_TYPED_SOURCE(graph->typed[object]) != HX_TYPED_NOT &&
+        hx_typing_speaks_for(spread, kind, word, graph->type[object])) {
+        hx_typing_support(spread, object);
+        return NULL;
+    }
+    HX_TRY(hx_typing_choose(spread, kind, object, word, &vote));
+    if (vote.fit == HX_FIT_NOT)
+        return NULL;
+    HX_TRY(hx_word_map_of(&spread->typing->maps, vote.type, &map));
+    return take_vote(spread, object, &vote, map);
 }
 
 /* A word points behind the number with which new[] begins what it makes of elements that have to be
@@ -269,7 +296,7 @@ static hx_error *vote_for_counted(struct hx_spread *spread, hx_obj object, uint3
     const struct hx_graph *graph = spread->graph;
     const uint64_t size = graph->size[object],
                    requested = graph->requested ? graph->requested[object] : HX_NO_REQUEST;
-    struct vote vote = {.fit = HX_FIT_ONE, .confidence = HX_CONFIDENCE_LIKELY};
+    struct hx_vote vote = {.fit = HX_FIT_ONE, .confidence = HX_CONFIDENCE_LIKELY};
     const struct hx_word_map *map;
     const uint32_t type = HX_WORD_TYPE(word);
     if (HX_TYPED_SOURCE(graph->typed[object]) != HX_TYPED_NOT || type >= spread->table->n_types ||
@@ -292,6 +319,8 @@ static hx_error *vote_by_edge(struct hx_spread *spread, enum hx_edge_kind kind, 
 {
     if (!HX_WORD_TARGET(word))
         return NULL;
+    if (hx_word_maps_one_of(&spread->typing->maps, word))
+        return vote_for_one_of(spread, kind, object, word);
     if (kind == HX_EDGE_START)
         return vote_for(spread, object, word, from);
     return kind == HX_EDGE_KNOWN ? vote_for_counted(spread, object, word) : NULL;
@@ -429,7 +458,7 @@ static hx_error *spread_roots(struct hx_spread *spread, bool scratch,
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         const struct hx_root *root = &snapshot->roots.v[edge->root];
         const struct hx_word_map *map;
-        if (edge->kind > HX_EDGE_KNOWN || root->kind == HX_ROOT_NAMED ||
+        if (edge->kind > HX_EDGE_INTERIOR || root->kind == HX_ROOT_NAMED ||
             hx_root_is_scratch(root) != scratch || (scratch && spread->graph->typed[edge->target]))
             continue;
         const struct hx_typed_place *place = hx_typing_place(source, snapshot, edge);

@@ -20,8 +20,10 @@ void hx_word_maps_deinit(struct hx_word_maps *maps)
 {
     for (size_t i = 0; i < maps->maps.n; i++)
         free(maps->maps.v[i].word);
-    for (size_t i = 0; i < maps->names.n; i++)
+    for (size_t i = 0; i < maps->names.n; i++) {
         free(maps->names.v[i].name);
+        free(maps->names.v[i].types);
+    }
     hx_vec_free(&maps->maps);
     hx_vec_free(&maps->names);
     free(maps->of);
@@ -153,32 +155,86 @@ static bool take_many(struct hx_text *name, size_t at)
     return true;
 }
 
-/* What a hint says of a record: a type of the table or, when it cannot be one, a new name. */
-static hx_error *find_target(struct hx_word_maps *maps, const struct hx_type_hint *hint,
-                             const char *plain, uint32_t *ret)
+/* One name of a hint: a type of the table or, when it cannot be one, a new name (`fresh`). *ret: 0
+ * when it is nothing. */
+static hx_error *find_one(struct hx_word_maps *maps, struct hx_text *name, bool fresh,
+                          uint32_t *ret)
 {
-    HX_CLEANUP(hx_text_free) struct hx_text name = {0};
     unsigned levels = 0;
+    const bool headed = name->n > 3 && strcmp(name->s + name->n - 3, "...") == 0;
     *ret = 0;
-    if (!hx_type_hint_target(hint, plain, &name))
-        return name.failed ? hx_error_nomem() : NULL;
-    const bool many = take_many(&name, 0) || (name.n > 2 && take_many(&name, name.n - 2));
-    while (levels < POINTERS_MAX && name.s[levels] == '*')
+    if (headed)
+        name->s[name->n -= 3] = 0;
+    const bool many = take_many(name, 0) || (name->n > 2 && take_many(name, name->n - 2));
+    while (levels < POINTERS_MAX && name->s[levels] == '*')
         levels++;
-    const char *begin = name.s + levels;
-    while (levels < POINTERS_MAX && name.s + name.n > begin && name.s[name.n - 1] == '*') {
-        name.s[--name.n] = 0; /* of a template argument */
+    const char *begin = name->s + levels;
+    while (levels < POINTERS_MAX && name->s + name->n > begin && name->s[name->n - 1] == '*') {
+        name->s[--name->n] = 0; /* of a template argument */
         levels++;
     }
     HX_TRY(hx_word_maps_find(maps, begin, ret));
     for (unsigned i = 0; *ret && i < levels; i++)
         *ret = *ret < maps->table->n_types ? pointer_to(maps, *ret) : 0;
-    if (!*ret && !levels && !hint->within && !strchr(hint->target, '$')) {
-        HX_TRY(add_name(maps, strdup(name.s), 0, ret));
-        HX_TRY(hx_index_add(&maps->by_name, hash_name(maps, &name), *ret));
+    if (headed)
+        return *ret && *ret < maps->table->n_types ? hx_word_maps_headed(maps, *ret, ret) : NULL;
+    if (!*ret && !levels && fresh) {
+        HX_TRY(add_name(maps, strdup(name->s), 0, ret));
+        HX_TRY(hx_index_add(&maps->by_name, hash_name(maps, name), *ret));
     }
     *ret |= *ret && many ? HX_WORD_MANY : 0;
     return NULL;
+}
+
+/* "T | U | +V": those of them that there are. */
+static hx_error *find_one_of(struct hx_word_maps *maps, const char *target, bool fresh,
+                             uint32_t *ret)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text name = {0}, all = {0};
+    HX_FREE uint32_t *types = malloc((strlen(target) + 1) * sizeof *types);
+    struct hx_word_name *entry;
+    size_t n = 0;
+    uint32_t inside = 0;
+    HX_NEED(types);
+    for (const char *at = target; *at;) {
+        const size_t length = strcspn(at, "|");
+        const bool within = *at == '+';
+        uint32_t type;
+        hx_text_clear(&name);
+        hx_text_putn(&name, at + within, length - within);
+        hx_text_puts(&all, at == target ? "" : " | ");
+        hx_text_putn(&all, at + within, length - within);
+        HX_NEED(!name.failed && !all.failed);
+        HX_TRY(find_one(maps, &name, fresh, &type));
+        if (type && within)
+            inside = HX_WORD_TYPE(type);
+        else if (type)
+            types[n++] = type;
+        at += length + (at[length] != 0);
+    }
+    *ret = 0;
+    if (!n && !inside)
+        return NULL;
+    HX_TRY(add_name(maps, strdup(all.s), 0, ret));
+    entry = &maps->names.v[maps->names.n - 1];
+    entry->one_of = true;
+    entry->types = hx_steal(types);
+    entry->n = n;
+    entry->inside = inside;
+    return NULL;
+}
+
+/* What a hint says of a record. */
+static hx_error *find_target(struct hx_word_maps *maps, const struct hx_type_hint *hint,
+                             const char *plain, uint32_t *ret)
+{
+    HX_CLEANUP(hx_text_free) struct hx_text name = {0};
+    const bool fresh = !hint->within && !strchr(hint->target, '$');
+    *ret = 0;
+    if (!hx_type_hint_target(hint, plain, &name))
+        return name.failed ? hx_error_nomem() : NULL;
+    return !hint->within && strpbrk(hint->target, "|+") ? find_one_of(maps, name.s, fresh, ret)
+                                                        : find_one(maps, &name, fresh, ret);
 }
 
 /* --- a field by its name ------------------------------------------------------- */
@@ -389,7 +445,8 @@ static hx_error *push_within(struct mapping *mapping, const struct part *record)
             continue;
         HX_TRY(find_target(maps, hint, plain.s, &part.type));
         part.offset += step.offset;
-        if (part.type && maps->table->type[part.type].size <= maps->table->type[step.type].size)
+        if (part.type && part.type < maps->table->n_types &&
+            maps->table->type[part.type].size <= maps->table->type[step.type].size)
             HX_NEED(hx_vec_push(&mapping->within, part));
     }
     return NULL;

@@ -37,12 +37,17 @@ struct hx_word_map {
 };
 
 /* A type that the table does not have: of a hint; what new[] makes of an element that has to be
- * destroyed: their number, and they; or something that begins with a type, nobody knows which. */
+ * destroyed: their number, and they; something that begins with a type, nobody knows which; or what
+ * a hint says that names several. */
 struct hx_word_name {
     char *name;
     uint32_t element; /* 0: it is none of new[] */
     uint32_t head;    /* what it begins with; 0: that is not known */
     uint32_t map;     /* as in `of` */
+    bool one_of;
+    uint32_t *types; /* of these: what an object is one of that is pointed to; owned */
+    size_t n;
+    uint32_t inside; /* what one is that is pointed into; 0: that says nothing */
 };
 
 struct hx_word_maps {
@@ -79,6 +84,16 @@ hx_error *hx_word_maps_find(struct hx_word_maps *maps, const char *name, uint32_
 
 /* The name of what begins with a `head`: "T...". */
 hx_error *hx_word_maps_headed(struct hx_word_maps *maps, uint32_t head, uint32_t *ret);
+
+/* What a word stands for that names several types, or what it points into; else NULL. */
+static inline const struct hx_word_name *hx_word_maps_one_of(const struct hx_word_maps *maps,
+                                                             uint32_t word)
+{
+    const uint32_t n = maps->table->n_types, type = HX_WORD_TYPE(word);
+    return type >= n && type - n < maps->names.n && maps->names.v[type - n].one_of
+               ? &maps->names.v[type - n]
+               : NULL;
+}
 
 /* What the type of this number begins with, when it is such a name; else 0. */
 uint32_t hx_word_maps_head(const struct hx_word_maps *maps, uint32_t type);
