@@ -123,6 +123,49 @@ p: value.is -> table | pair | packed | +str
 """
 
 
+CLASSES = r"""
+#include <cstdio>
+#include <cstdlib>
+#include <unistd.h>
+struct Base { virtual ~Base() {} long body[4]; };
+struct Derived : Base { long more[3]; };
+struct Slot { Base *one; char *text; long number[6]; };
+Slot *slots;
+int main()
+{
+    slots = new Slot[64]();
+    for (int i = 0; i < 60; i++) {
+        slots[i].one = i % 2 ? new Base : new Derived;
+        slots[i].text = (char *)malloc(20);
+    }
+    slots[60].text = (char *)slots[1].one;  /* what a Slot of old has left there */
+    void **other = (void **)calloc(1, sizeof(Base));
+    *other = slots[1].text;
+    slots[61].one = (Base *)other;          /* no Base any more */
+    slots[62].text = (char *)new Base;      /* nothing else leads there */
+    printf("%p %p %p\nready\n", (void *)slots, (void *)other, (void *)slots[62].text);
+    fflush(stdout);
+    pause();
+}
+"""
+
+
+def no_such_class(folder):
+    """Words to what cannot be of their type are stray, and give nothing that type."""
+    program = typed.build(folder, CLASSES, ".cc", "g++", "-w", "-g", "-O1")
+    store = os.path.join(folder, "store")
+    with live.Target([program]) as target:
+        slots, other, kept = (int(word, 16) for word in target.wait_line("0x").split())
+        target.wait_line("ready")
+        heapx("snap", target.pid, "-o", store)
+    rules = {(int(r["offset"]) // 64, int(r["offset"]) % 64): r["rule"] for r in
+             rows(store, f"SELECT offset, rule FROM edges WHERE source = {slots}")}
+    odd = {at for at, rule in rules.items() if rule == "other"}
+    check(odd == {(60, 8), (61, 0)} and len(rules) == 123, f"{odd}, {len(rules)}")
+    types = {int(r["address"]): r["type"] for r in rows(store, "SELECT address, type FROM objects")}
+    check(types[other] is None and types[kept] == "Base", f"{types[other]}, {types[kept]}")
+
+
 def hinted(folder):
     """All that is built so has its type, and nothing has another one."""
     hints = os.path.join(folder, "p.types")
@@ -154,4 +197,4 @@ def plain(folder):
 
 
 if __name__ == "__main__":
-    live.main(hinted, plain)
+    live.main(no_such_class, hinted, plain)

@@ -1,6 +1,7 @@
 /* typed_words.c - what types say of the words of edges: their ranks, and the fields they lie in. */
 #include "traverse/typing/typing_private.h"
 
+#include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/pairs.h"
 #include "base/text.h"
@@ -46,16 +47,106 @@ static bool ends_with_type(const hx_typing *typing, const struct hx_graph *graph
            hx_typing_is_whole(typing, graph, object, type);
 }
 
-static void judge_words(const hx_typing *typing, struct hx_graph *graph, hx_obj object,
-                        uint32_t type, const struct hx_word_map *map)
+struct judging {
+    hx_typing *typing;
+    struct hx_snapshot *snapshot;
+    struct hx_graph *graph;
+    HX_VEC(hx_eidx) plain; /* words that are pointers to text or numbers, and lead to a class */
+    uint64_t *classes;     /* bits of what these lead to; NULL: none does */
+    uint64_t *held;        /* of these: another word leads there, too */
+};
+
+/* Does a word lead to what is not of the type that it points to? */
+static hx_error *leads_to_other(hx_typing *typing, const struct hx_graph *graph, hx_edge edge,
+                                uint32_t word, bool *ret)
 {
+    const struct hx_type_table *table = typing->source.table;
+    const struct hx_word_map *map;
+    *ret = false;
+    if (!HX_WORD_TARGET(word) || hx_edge_kind_of(edge) != HX_EDGE_START ||
+        HX_WORD_TYPE(word) >= table->n_types)
+        return NULL;
+    const uint32_t type = hx_typing_element(table, HX_WORD_TYPE(word));
+    HX_TRY(hx_word_map_of(&typing->maps, type, &map));
+    *ret = hx_typing_lacks_vtable(graph, hx_edge_target(edge), map);
+    return NULL;
+}
+
+/* Notes a pointer to text or numbers that leads to the start of a class. */
+static hx_error *note_plain(struct judging *judging, hx_eidx edge)
+{
+    const struct hx_graph *graph = judging->graph;
+    const hx_obj target = hx_edge_target(graph->edge[edge]);
+    if (hx_edge_kind_of(graph->edge[edge]) != HX_EDGE_START ||
+        graph->typed[target] != HX_TYPED(HX_CONFIDENCE_CERTAIN, HX_TYPED_VTABLE))
+        return NULL;
+    const size_t words = (size_t)graph->n / 64 + 1;
+    if (!judging->classes) {
+        HX_NEED(judging->classes = calloc(2 * words, sizeof *judging->classes));
+        judging->held = judging->classes + words;
+    }
+    hx_bit_set(judging->classes, target);
+    HX_NEED(hx_vec_push(&judging->plain, edge));
+    return NULL;
+}
+
+/* Words that are no such pointers may be what holds them. */
+static void find_holders(struct judging *judging)
+{
+    const struct hx_graph *graph = judging->graph;
+    const struct hx_snapshot *snapshot = judging->snapshot;
+    size_t next = 0; /* the first of these that is not before e */
+    for (hx_eidx e = 0; e < graph->n_edges; e++) {
+        const hx_obj target = hx_edge_target(graph->edge[e]);
+        if (next < judging->plain.n && judging->plain.v[next] == e)
+            next++;
+        else if (hx_bit(judging->classes, target) &&
+                 hx_edge_kind_of(graph->edge[e]) <= HX_EDGE_KNOWN &&
+                 hx_rule_rank(HX_EVIDENCE_RULE(graph->evidence[e])) != HX_RANK_STRAY)
+            hx_bit_set(judging->held, target);
+    }
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        if (hx_bit(judging->classes, edge->target) && edge->kind <= HX_EDGE_KNOWN &&
+            !hx_root_is_scratch(&snapshot->roots.v[edge->root]))
+            hx_bit_set(judging->held, edge->target);
+    }
+}
+
+/* Where something else may hold an object of a class, a pointer to text or numbers is what memory
+ * of another kind has left behind. */
+static void judge_plain(struct judging *judging)
+{
+    struct hx_graph *graph = judging->graph;
+    if (!judging->classes)
+        return;
+    find_holders(judging);
+    for (size_t i = 0; i < judging->plain.n; i++) {
+        const hx_eidx e = judging->plain.v[i];
+        if (hx_bit(judging->held, hx_edge_target(graph->edge[e])))
+            graph->evidence[e] = HX_EVIDENCE(HX_RULE_other, HX_EVIDENCE_KIND(graph->evidence[e]));
+    }
+}
+
+static hx_error *judge_words(struct judging *judging, hx_obj object, uint32_t type,
+                             const struct hx_word_map *of)
+{
+    hx_typing *typing = judging->typing;
+    struct hx_graph *graph = judging->graph;
+    const struct hx_word_map words = *of, *map = &words; /* maps can move */
     const bool repeats = graph->typed[object] & HX_TYPED_REPEATS;
     const bool ends = ends_with_type(typing, graph, object, type, map);
     for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
         const hx_evidence evidence = graph->evidence[e];
         const uint32_t word = hx_map_word(map, hx_edge_offset(graph->edge[e]), repeats);
         enum hx_rule rule = HX_RULE_NONE;
-        if (word == HX_WORD_SCALAR || (ends && hx_edge_offset(graph->edge[e]) / 8 >= map->n))
+        bool other;
+        if (word == HX_WORD_PLAIN)
+            HX_TRY(note_plain(judging, e));
+        HX_TRY(leads_to_other(typing, graph, graph->edge[e], word, &other));
+        if (other)
+            rule = HX_RULE_other;
+        else if (word == HX_WORD_SCALAR || (ends && hx_edge_offset(graph->edge[e]) / 8 >= map->n))
             rule = HX_RULE_scalar;
         else if (word != HX_WORD_OPEN &&
                  is_outdone(HX_EVIDENCE_RULE(evidence),
@@ -64,24 +155,37 @@ static void judge_words(const hx_typing *typing, struct hx_graph *graph, hx_obj 
         if (rule != HX_RULE_NONE)
             graph->evidence[e] = HX_EVIDENCE(rule, HX_EVIDENCE_KIND(evidence));
     }
+    return NULL;
 }
 
-hx_error *hx_typing_judge(hx_typing *typing, struct hx_snapshot *snapshot)
+static hx_error *judge_objects(struct judging *judging)
 {
-    struct hx_graph *graph = &snapshot->graph;
-    for (hx_obj i = 0; graph->typed && graph->evidence && i < graph->n; i++) {
+    const struct hx_graph *graph = judging->graph;
+    for (hx_obj i = 0; i < graph->n; i++) {
         const struct hx_word_map *map;
         if (HX_TYPED_CONFIDENCE(graph->typed[i]) == HX_CONFIDENCE_GUESS ||
             graph->fwd[i] == graph->fwd[(size_t)i + 1])
             continue;
-        const uint32_t type = type_as_whole(typing, graph, i);
+        const uint32_t type = type_as_whole(judging->typing, graph, i);
         if (!type)
             continue;
-        HX_TRY(hx_word_map_of(&typing->maps, type, &map));
+        HX_TRY(hx_word_map_of(&judging->typing->maps, type, &map));
         if (map->n)
-            judge_words(typing, graph, i, type, map);
+            HX_TRY(judge_words(judging, i, type, map));
     }
+    judge_plain(judging);
     return NULL;
+}
+
+hx_error *hx_typing_judge(hx_typing *typing, struct hx_snapshot *snapshot)
+{
+    struct judging judging = {.typing = typing, .snapshot = snapshot, .graph = &snapshot->graph};
+    if (!snapshot->graph.typed || !snapshot->graph.evidence)
+        return NULL;
+    hx_error *err = judge_objects(&judging);
+    free(judging.classes);
+    hx_vec_free(&judging.plain);
+    return err;
 }
 
 /* --- fields ---------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ struct hx_agreement hx_typing_agreement(const struct hx_graph *graph, hx_obj obj
         uint32_t word = hx_map_word(map, hx_edge_offset(graph->edge[e]), fit == HX_FIT_SEVERAL);
         if (word == HX_WORD_OPEN || hx_typing_is_silent(graph, e))
             continue;
-        if (word == HX_WORD_SCALAR)
+        if (word == HX_WORD_SCALAR || word == HX_WORD_VTABLE)
             is.bad++;
         else
             is.good++;
@@ -48,6 +48,8 @@ struct hx_agreement hx_typing_agreement(const struct hx_graph *graph, hx_obj obj
 static bool edges_agree(const struct hx_spread *spread, hx_obj object,
                         const struct hx_word_map *map, enum hx_fit fit)
 {
+    if (hx_typing_lacks_vtable(spread->graph, object, map))
+        return false;
     const struct hx_agreement is = hx_typing_agreement(spread->graph, object, map, fit);
     return fit == HX_FIT_SEVERAL ? is.bad * 8 <= is.good : is.bad <= is.good;
 }

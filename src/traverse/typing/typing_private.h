@@ -88,6 +88,16 @@ static inline uint32_t hx_map_word(const struct hx_word_map *map, uint64_t offse
     return map->tail ? map->word[map->n + (word - map->tail_from) % map->tail] : HX_WORD_OPEN;
 }
 
+/* A class that begins with a pointer to its vtable: does something else stand there? Vtables lie in
+ * no object of a heap. */
+static inline bool hx_typing_lacks_vtable(const struct hx_graph *graph, hx_obj object,
+                                          const struct hx_word_map *map)
+{
+    const hx_eidx first = graph->fwd[object];
+    return map->n && map->word[0] == HX_WORD_VTABLE && first < graph->fwd[(size_t)object + 1] &&
+           !hx_edge_offset(graph->edge[first]);
+}
+
 /* The type that an array, of arrays too, consists of. */
 uint32_t hx_typing_element(const struct hx_type_table *table, uint32_t type);
 

@@ -313,7 +313,8 @@ static uint32_t word_of_pointer(const struct hx_type_table *table, const struct 
     const struct hx_type_entry *target = &table->type[type->target];
     bool says = target->kind == HX_TYPE_POINTER || hx_type_is_record(target) ||
                 target->kind == HX_TYPE_ARRAY || target->flags & HX_TYPE_DECLARED;
-    return says ? type->target : HX_WORD_ANY;
+    const bool plain = target->kind == HX_TYPE_INT || target->kind == HX_TYPE_FLOAT;
+    return says ? type->target : plain ? HX_WORD_PLAIN : HX_WORD_ANY;
 }
 
 static hx_error *push_elements(struct mapping *mapping, const struct part *part, uint64_t *left)

@@ -19,8 +19,9 @@ enum {
     HX_WORD_SCALAR = UINT32_MAX,     /* no pointer can stand there */
     HX_WORD_ANY = UINT32_MAX - 1,    /* a pointer to who knows what */
     HX_WORD_VTABLE = UINT32_MAX - 2, /* the compiler's own */
+    HX_WORD_PLAIN = UINT32_MAX - 3,  /* a pointer to text or numbers */
 };
-#define HX_WORD_TARGET(word) ((word)-1 < UINT32_MAX - 3)
+#define HX_WORD_TARGET(word) ((word)-1 < UINT32_MAX - 4)
 /* With a target: a hint said that one or more of it are there. */
 #define HX_WORD_MANY       UINT32_C(0x40000000)
 #define HX_WORD_TYPE(word) ((word) & ~HX_WORD_MANY)
