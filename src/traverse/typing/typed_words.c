@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define SMALL 40 /* bytes of a block */
+#define AHEAD 32 /* edges */
 
 /* The type that an object is as a whole, in the table; 0: none, or nothing of the table. */
 static uint32_t type_as_whole(const hx_typing *typing, const struct hx_graph *graph, hx_obj object)
@@ -138,6 +139,8 @@ static hx_error *judge_words(struct judging *judging, hx_obj object, uint32_t ty
     const bool ends = ends_with_type(typing, graph, object, type, map);
     for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
         const hx_evidence evidence = graph->evidence[e];
+        if (e + AHEAD < graph->n_edges)
+            __builtin_prefetch(&graph->typed[hx_edge_target(graph->edge[e + AHEAD])]);
         const uint32_t word = hx_map_word(map, hx_edge_offset(graph->edge[e]), repeats);
         enum hx_rule rule = HX_RULE_NONE;
         bool other;

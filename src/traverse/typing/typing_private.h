@@ -93,9 +93,10 @@ static inline uint32_t hx_map_word(const struct hx_word_map *map, uint64_t offse
 static inline bool hx_typing_lacks_vtable(const struct hx_graph *graph, hx_obj object,
                                           const struct hx_word_map *map)
 {
+    if (!map->n || map->word[0] != HX_WORD_VTABLE)
+        return false; /* and nothing of the object is read */
     const hx_eidx first = graph->fwd[object];
-    return map->n && map->word[0] == HX_WORD_VTABLE && first < graph->fwd[(size_t)object + 1] &&
-           !hx_edge_offset(graph->edge[first]);
+    return first < graph->fwd[(size_t)object + 1] && !hx_edge_offset(graph->edge[first]);
 }
 
 /* The type that an array, of arrays too, consists of. */
