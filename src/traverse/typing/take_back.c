@@ -64,12 +64,13 @@ static void find_in_range(void *context, unsigned part)
 static hx_error *find_speakers(const struct hx_spread *spread, const uint64_t *of,
                                const struct hx_progress *progress, uint64_t *bits)
 {
+    uint64_t n = spread->graph->n;
     struct speakers speakers = {
         .graph = spread->graph,
         .progress = progress,
         .of = of,
         .bits = bits,
-        .threads = spread->graph->n < FEW_OBJECTS ? 1 : hx_threads(spread->typing->source.threads)};
+        .threads = n < FEW_OBJECTS ? 1 : hx_threads(spread->typing->source.threads)};
     hx_parallel(speakers.threads, find_in_range, &speakers);
     return hx_progress_cancelled(progress) ? hx_error_cancelled("types") : NULL;
 }
