@@ -70,8 +70,8 @@ static hx_error *walk_allocators(hx_attach *attach, struct hx_snapshot *snapshot
     struct hx_alloc_target target = {snapshot->mapping, snapshot->n_mappings, attach->via, &peek,
                                      attach->modules};
     bool found;
-    HX_TRY(hx_heaps_walk(&target, attach->ops->lacks_memory(attach), threads, snapshot, excluded,
-                         progress, ret, &found));
+    struct hx_heaps_options options = {hx_allocators, attach->ops->lacks_memory(attach), threads};
+    HX_TRY(hx_heaps_walk(&options, &target, snapshot, excluded, progress, ret, &found));
     if (!found)
         lose_heap(snapshot);
     return NULL;

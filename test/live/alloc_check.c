@@ -360,6 +360,7 @@ static enum hx_walk_verdict look(pid_t pid, struct truth *truth)
     read_maps(pid, snapshot);
     die_error("modules", hx_modules_create(pid, snapshot->mapping, snapshot->n_mappings, &modules));
     struct hx_alloc_target target = {snapshot->mapping, snapshot->n_mappings, pid, &peek, modules};
+    struct hx_heaps_options options = {hx_allocators, false, 1};
     find_guards(&target, &guard);
     for (size_t i = 0; i < guard.locks.n; i++) {
         uint32_t word = 0;
@@ -370,7 +371,7 @@ static enum hx_walk_verdict look(pid_t pid, struct truth *truth)
     read_memory(pid, snapshot, &copies);
     clock_gettime(CLOCK_MONOTONIC, &from);
     die_error("walk",
-              hx_heaps_walk(&target, false, 1, snapshot, &excluded, NULL, &verdict, &found));
+              hx_heaps_walk(&options, &target, snapshot, &excluded, NULL, &verdict, &found));
     clock_gettime(CLOCK_MONOTONIC, &to);
     release_all(snapshot);
     unlocked_torn += !locked && verdict == HX_WALK_TORN;

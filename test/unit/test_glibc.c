@@ -264,6 +264,7 @@ static struct hx_snapshot *walk_snapshot(struct hx_snapshot *snapshot, enum hx_w
     hx_modules *modules;
     assert_null(hx_modules_create(0, NULL, 0, &modules));
     struct hx_alloc_target target = {snapshot->mapping, snapshot->n_mappings, 0, &peek, modules};
+    struct hx_heaps_options options = {hx_allocators, false, 1};
     struct hx_guard guard = {0};
     struct hx_allocator_share share = {0};
     hx_ranges excluded = {0};
@@ -275,7 +276,7 @@ static struct hx_snapshot *walk_snapshot(struct hx_snapshot *snapshot, enum hx_w
         assert_true(guard.locks.n >= 1);
         hx_allocator_glibc.end(state);
     }
-    assert_null(hx_heaps_walk(&target, false, 1, snapshot, &excluded, NULL, ret, &found));
+    assert_null(hx_heaps_walk(&options, &target, snapshot, &excluded, NULL, ret, &found));
     assert_int_equal(found, state != NULL);
     assert_true(!found || excluded.n >= 1);
     hx_vec_free(&excluded);

@@ -105,14 +105,19 @@ hx_error *hx_glibc_walk_cut(struct hx_snapshot *snapshot, struct hx_allocator_sh
  * self-check holds has it. */
 extern const struct hx_allocator *const hx_allocators[];
 
-/* Whatever allocators of the target have, of all of them (heaps.c): what `walk` writes, in one
- * heap, their shares into snapshot->allocators, their names into snapshot->allocator. A heap whose
- * segments lie in a block of another one's takes the place of that block. cut: the image lacks
- * memory. The image is packed (hx_image_pack()) as soon as it may be. The verdict is the worst one.
- * *ret_found: one was walked. */
-hx_error *hx_heaps_walk(const struct hx_alloc_target *target, bool cut, unsigned threads,
-                        struct hx_snapshot *snapshot, hx_ranges *excluded,
-                        const struct hx_progress *progress, enum hx_walk_verdict *ret,
-                        bool *ret_found);
+struct hx_heaps_options {
+    const struct hx_allocator *const *allocators; /* as hx_allocators */
+    bool cut;                                     /* the image lacks memory */
+    unsigned threads;                             /* as in struct hx_scan_options */
+};
+
+/* What those allocators have that are there (heaps.c): what `walk` writes, in one heap, their
+ * shares into snapshot->allocators, their names into snapshot->allocator. A heap whose segments lie
+ * in a block of another one's takes the place of that block. The image is packed (hx_image_pack())
+ * as soon as it may be. The verdict is the worst one. *ret_found: one was walked. */
+hx_error *hx_heaps_walk(const struct hx_heaps_options *options,
+                        const struct hx_alloc_target *target, struct hx_snapshot *snapshot,
+                        hx_ranges *excluded, const struct hx_progress *progress,
+                        enum hx_walk_verdict *ret, bool *ret_found);
 
 #endif

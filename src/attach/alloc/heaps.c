@@ -20,11 +20,11 @@ void hx_guard_deinit(struct hx_guard *guard)
     hx_vec_free(&guard->code);
 }
 
-/* A segment that lies in an object of another heap. */
+/* A segment that lies in objects of another heap. */
 struct nested {
     struct hx_range range;
     struct heap *outer;
-    uint64_t object_bytes; /* of that object */
+    uint64_t object_bytes; /* of that object, or of several that adjoin */
 };
 
 /* What a walk writes into a snapshot, and what of it does not count. */
@@ -97,19 +97,23 @@ static uint64_t object_behind(const struct heap *heap, uint64_t addr)
     return low;
 }
 
-/* Notes that `segment` of a heap lies inside an object of `outer`; false when it does not. */
+/* Notes that `segment` of a heap lies inside an object of `outer`, or in several that leave nothing
+ * between them; *ret false: it does not. */
 static hx_error *note_inside(struct heap *outer, struct heap *inner,
                              const struct hx_segment *segment, bool *ret)
 {
-    uint64_t i = object_behind(outer, segment->start);
-    *ret = i < outer->n && outer->addr[i] <= segment->start &&
-           outer->addr[i] + outer->size[i] >= segment->end;
+    uint64_t first = object_behind(outer, segment->start), at = segment->start, i = first;
+    for (; i < outer->n && at < segment->end && outer->addr[i] <= at; i++)
+        at = outer->addr[i] + outer->size[i];
+    *ret = at >= segment->end;
     if (!*ret)
         return NULL;
-    struct hx_range around = {outer->addr[i], outer->addr[i] + outer->size[i]};
-    struct nested nested = {{segment->start, segment->end}, outer, outer->size[i]};
-    HX_NEED(hx_vec_push(&outer->around, around));
+    struct nested nested = {{segment->start, segment->end}, outer, at - outer->addr[first]};
     HX_NEED(hx_vec_push(&inner->inside, nested));
+    for (; first < i; first++) {
+        struct hx_range around = {outer->addr[first], outer->addr[first] + outer->size[first]};
+        HX_NEED(hx_vec_push(&outer->around, around));
+    }
     return NULL;
 }
 
@@ -327,6 +331,7 @@ static hx_error *merge_heaps(struct heap *heap, size_t n, struct hx_snapshot *sn
 /* --- all of them ------------------------------------------------------------------------ */
 
 struct heaps {
+    const struct hx_heaps_options *options;
     const struct hx_alloc_target *target;
     struct hx_snapshot *snapshot;
     hx_ranges *excluded;
@@ -396,12 +401,13 @@ static void end_all(struct present *present, size_t n)
 
 static hx_error *find_all(struct heaps *heaps, struct present *ret, size_t *ret_n, bool *ret_linked)
 {
-    for (size_t i = 0; hx_allocators[i] && *ret_n < HEAPS_MAX; i++) {
+    const struct hx_allocator *const *allocator = heaps->options->allocators;
+    for (size_t i = 0; allocator[i] && *ret_n < HEAPS_MAX; i++) {
         struct present *present = &ret[*ret_n];
-        *present = (struct present){.allocator = hx_allocators[i]};
+        *present = (struct present){.allocator = allocator[i]};
         ++*ret_n;
-        HX_TRY(hx_allocators[i]->find(heaps->target, &present->share, &present->state));
-        *ret_linked |= present->state && hx_allocators[i]->linked;
+        HX_TRY(allocator[i]->find(heaps->target, &present->share, &present->state));
+        *ret_linked |= present->state && allocator[i]->linked;
         if (!present->state) {
             hx_allocator_share_deinit(&present->share);
             --*ret_n;
@@ -464,43 +470,46 @@ static hx_error *walk_cut(struct heaps *heaps)
     return err;
 }
 
-static hx_error *pack(const struct heaps *heaps, unsigned threads)
+static hx_error *pack(const struct heaps *heaps)
 {
     uint64_t begun = hx_timing_begin();
-    hx_error *err = hx_image_pack(&heaps->snapshot->image, threads);
+    hx_error *err = hx_image_pack(&heaps->snapshot->image, heaps->options->threads);
     hx_timing_end(begun, "pack", 0);
     return err;
 }
 
-static hx_error *walk_all(struct heaps *heaps, bool cut, unsigned threads)
+static hx_error *walk_all(struct heaps *heaps)
 {
     struct present present[HEAPS_MAX];
     size_t n = 0;
     bool linked = false;
     hx_error *err = find_all(heaps, present, &n, &linked);
     if (!err && !linked)
-        err = pack(heaps, threads);
+        err = pack(heaps);
     uint64_t begun = hx_timing_begin();
     for (size_t i = 0; i < n && !err; i++)
         err = walk_one(heaps, &present[i]);
     end_all(present, n);
-    if (!err && cut && !heaps->snapshot->allocators.n)
+    if (!err && heaps->options->cut && !heaps->snapshot->allocators.n)
         err = walk_cut(heaps);
     hx_timing_end(begun, "walk", heaps->snapshot->allocators.n);
     if (!err && linked)
-        err = pack(heaps, threads);
+        err = pack(heaps);
     return err;
 }
 
-hx_error *hx_heaps_walk(const struct hx_alloc_target *target, bool cut, unsigned threads,
-                        struct hx_snapshot *snapshot, hx_ranges *excluded,
-                        const struct hx_progress *progress, enum hx_walk_verdict *ret,
-                        bool *ret_found)
+hx_error *hx_heaps_walk(const struct hx_heaps_options *options,
+                        const struct hx_alloc_target *target, struct hx_snapshot *snapshot,
+                        hx_ranges *excluded, const struct hx_progress *progress,
+                        enum hx_walk_verdict *ret, bool *ret_found)
 {
     struct heap all = {0};
-    struct heaps heaps = {
-        .target = target, .snapshot = snapshot, .excluded = excluded, .progress = progress};
-    hx_error *err = walk_all(&heaps, cut, threads);
+    struct heaps heaps = {.options = options,
+                          .target = target,
+                          .snapshot = snapshot,
+                          .excluded = excluded,
+                          .progress = progress};
+    hx_error *err = walk_all(&heaps);
     if (!err)
         err = name_allocators(snapshot, heaps.n);
     if (!err && heaps.n > 1)
