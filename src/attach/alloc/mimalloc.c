@@ -1,4 +1,4 @@
-/* mimalloc.c - mimalloc 2, 64 bit: its table of functions, and what is free in its pages. */
+/* mimalloc.c - mimalloc 2 and 3, 64 bit: its table of functions, and what is free in its pages. */
 #include "attach/alloc/mimalloc.h"
 #include "base/cleanup.h"
 
@@ -131,18 +131,25 @@ static bool follow_delayed(struct hx_mi_walk *walk, uint64_t heap, uint64_t head
     return true;
 }
 
+/* A heap that is in a block is no object. */
+static void mark_own(struct hx_mi_walk *walk, uint64_t heap)
+{
+    const struct hx_slab *slab = hx_slabs_find(&walk->slabs, heap);
+    if (!slab || !slab->n || heap < slab->first)
+        return;
+    uint64_t i = (heap - slab->first) / slab->stride;
+    if (i < slab->n && hx_slabs_use(&walk->slabs, slab, i) == HX_BLOCK_LIVE)
+        hx_slabs_mark(&walk->slabs, slab, i, HX_BLOCK_OWN);
+}
+
 static void mark_heap(struct hx_mi_walk *walk, uint64_t heap)
 {
     const struct hx_mi_layout *layout = walk->layout;
     uint64_t shift = layout->heap_padded ? walk->padding : 0, head, keys[2] = {0};
     const struct hx_image *image = &walk->snapshot->image;
-    struct hx_mi_page *page = page_of(walk, heap);
-    if (page) { /* made by the program, in a block */
-        const struct hx_slab *slab = &walk->slabs.slab.v[page->slab];
-        uint64_t i = hx_slab_block(slab, heap);
-        if (i != UINT64_MAX)
-            hx_slabs_mark(&walk->slabs, slab, i, HX_BLOCK_OWN);
-    }
+    mark_own(walk, heap);
+    if (!layout->heap_delayed)
+        return;
     if (!hx_image_u64(image, heap + layout->heap_delayed + shift, &head) || !head)
         return;
     for (int i = 0; i < 2; i++) {
@@ -165,7 +172,10 @@ static bool read_padding(const struct hx_mi_walk *walk, const struct hx_mi_page 
     uint32_t padding[2];
     uint64_t size = page->block_size - HX_MI_PADDING;
     if (!hx_image_read(&walk->snapshot->image, addr + size, padding, sizeof padding) ||
-        padding[0] != (uint32_t)encode(addr, page->keys) || padding[1] > size)
+        padding[1] > size)
+        return false;
+    uint32_t canary = (uint32_t)encode(addr, page->keys); /* its last byte is 0 since 2.1.8 */
+    if (padding[0] != canary && padding[0] != (canary & ~UINT32_C(0xff)))
         return false;
     *ret_usable = size - padding[1];
     return true;
@@ -224,10 +234,8 @@ static int by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Heaps of threads have mappings of their own; the first one is a variable. */
-static hx_error *find_heaps(struct hx_mi_walk *walk, hx_ranges *excluded)
+hx_error *hx_mi_find_heaps(struct hx_mi_walk *walk)
 {
-    const struct hx_snapshot *snapshot = walk->snapshot;
     size_t n = 0;
     for (size_t i = 0; i < walk->pages.n; i++)
         if (walk->pages.v[i].heap && (!i || walk->pages.v[i].heap != walk->pages.v[i - 1].heap))
@@ -238,15 +246,22 @@ static hx_error *find_heaps(struct hx_mi_walk *walk, hx_ranges *excluded)
         if (!n || walk->heaps.v[n - 1] != walk->heaps.v[i])
             walk->heaps.v[n++] = walk->heaps.v[i];
     walk->heaps.n = n;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t heap = walk->heaps.v[i], end = heap + HX_MI_THREAD_DATA;
+    return NULL;
+}
+
+/* Heaps of threads have mappings of their own; the first one is a variable. */
+static hx_error *add_heaps(struct hx_mi_walk *walk, hx_ranges *excluded)
+{
+    const struct hx_snapshot *snapshot = walk->snapshot;
+    for (size_t i = 0; i < walk->heaps.n; i++) {
+        uint64_t heap = walk->heaps.v[i];
         size_t k = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, heap);
-        if (k == snapshot->n_mappings || snapshot->mapping[k].start > heap)
+        if (k == snapshot->n_mappings)
             continue;
-        if (!hx_mapping_is_file(&snapshot->mapping[k]) && !(heap & 4095))
-            HX_TRY(hx_mi_add_memory(walk, heap, end, HX_BLOCK_OWN));
-        else if (hx_mapping_is_file(&snapshot->mapping[k]))
-            HX_NEED(hx_vec_push(excluded, (struct hx_range){heap, heap + 2840}));
+        if (hx_mapping_is_file(&snapshot->mapping[k]))
+            HX_NEED(hx_vec_push(excluded, (struct hx_range){heap, heap + HX_MI_HEAP}));
+        else if (!(heap & 4095) && !walk->layout->memid)
+            HX_TRY(hx_mi_add_memory(walk, heap, heap + HX_MI_THREAD_DATA, HX_BLOCK_OWN));
     }
     return NULL;
 }
@@ -287,6 +302,7 @@ static enum hx_walk_verdict judge(struct hx_mi_walk *walk, bool told)
 /* --- the table of functions ------------------------------------------------------------ */
 
 struct state {
+    uint64_t map;     /* of mimalloc 3; 0: it is mimalloc 2 */
     int version;      /* as mi_version() tells it; 0: not known */
     size_t module;    /* that has it; SIZE_MAX: none is known */
     bool own_library; /* nothing else is in that module */
@@ -375,20 +391,22 @@ static hx_error *mimalloc_find(const struct hx_alloc_target *target,
 {
     char version[32];
     bool segment = find_segment(target);
+    uint64_t map = segment ? 0 : hx_mi_find_map(target);
     *ret_state = NULL;
-    if (!segment && !is_loaded(target))
+    if (!segment && !map && !is_loaded(target))
         return NULL;
     struct state *state = calloc(1, sizeof *state);
     HX_NEED(state);
+    state->map = map;
     state->module = SIZE_MAX;
     find_module(target, state);
-    if (!segment && (state->version < 200 || state->version / 100 == 2)) {
+    if (!segment && !map && (state->version < 200 || state->version / 100 == 2)) {
         free(state);
         return NULL;
     }
     *ret_state = state;
     share->name = strdup("mimalloc");
-    share->evidence = strdup("segments by their shape");
+    share->evidence = strdup(map ? "page map by its shape" : "segments by their shape");
     HX_NEED(share->name && share->evidence);
     if (state->module != SIZE_MAX)
         HX_NEED(share->module = strdup(hx_module_name(target->modules, state->module)));
@@ -463,8 +481,9 @@ static hx_error *tell_evidence(const struct hx_mi_walk *walk, const struct state
     char *evidence;
     for (size_t i = 0; i < walk->segments.n; i++)
         used += walk->segments.v[i].used;
-    HX_NEED(asprintf(&evidence, "%s, %zu segments by shape%s%s, %zu pages, %s",
+    HX_NEED(asprintf(&evidence, "%s, %zu %s by shape%s%s, %zu pages, %s",
                      state->version ? "mi_version()" : "layout by shape", used,
+                     state->map ? "arenas" : "segments",
                      walk->layout->keys ? ", encoded links" : "", walk->padding ? ", padding" : "",
                      walk->pages.n, verdicts[verdict]) >= 0);
     free(share->evidence);
@@ -472,13 +491,14 @@ static hx_error *tell_evidence(const struct hx_mi_walk *walk, const struct state
     return NULL;
 }
 
-static hx_error *refuse(const struct hx_mi_walk *walk, struct hx_allocator_share *share)
+static hx_error *refuse(const struct hx_mi_walk *walk, const struct state *state,
+                        struct hx_allocator_share *share)
 {
     char *evidence;
     HX_NEED(asprintf(&evidence,
-                     "%" PRIu64 " segments look like those of mimalloc 2, but none like those of a "
-                     "version that heapx knows (2.0 to 2.4)",
-                     walk->n_likely) >= 0);
+                     "%" PRIu64 " %s look like mimalloc's, but none like those of a version that "
+                     "heapx knows (2.0 to 2.4, 3.0 to 3.4)",
+                     walk->n_likely, state->map ? "pages" : "segments") >= 0);
     free(share->evidence);
     share->evidence = evidence;
     share->proven = false;
@@ -490,19 +510,22 @@ static hx_error *do_walk(struct hx_mi_walk *walk, struct state *state,
                          const struct hx_progress *progress, enum hx_walk_verdict *ret)
 {
     *ret = HX_WALK_OK;
-    HX_TRY(hx_mi_segments(walk));
-    if (!walk->layout)
-        return refuse(walk, share);
+    HX_TRY(state->map ? hx_mi_map_pages(walk, state->map) : hx_mi_segments(walk));
+    if (!walk->layout && walk->n_likely)
+        return refuse(walk, state, share);
+    share->proven = true;
+    if (!walk->layout) /* a map without pages: nobody has called malloc */
+        return NULL;
     measure_padding(walk);
     HX_TRY(add_pages(walk));
-    HX_TRY(find_heaps(walk, excluded));
+    HX_TRY(hx_mi_find_heaps(walk));
+    HX_TRY(add_heaps(walk, excluded));
     HX_TRY(hx_slabs_sort(&walk->slabs));
     mark_all(walk, progress);
     struct hx_slabs_usable usable = {usable_bytes, walk};
     HX_TRY(hx_slabs_put(&walk->slabs, walk->padding ? &usable : NULL, walk->snapshot, share,
                         progress));
     *ret = judge(walk, hx_slabs_tell(&walk->slabs, "mimalloc", walk->snapshot));
-    share->proven = true;
     HX_TRY(tell_version(walk, share));
     return tell_evidence(walk, state, *ret, share);
 }

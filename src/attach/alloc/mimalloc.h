@@ -2,7 +2,8 @@
  *
  * All its versions cut memory into pages, runs of blocks of one size, and keep for each page what
  * is free in three lists. Where pages are found is another matter: version 2 has segments with a
- * table of pages each (mimalloc_segment.c).
+ * table of pages each (mimalloc_segment.c), version 3 a map of all pages
+ * (mimalloc_map.c).
  */
 #ifndef HX_ATTACH_ALLOC_MIMALLOC_H
 #define HX_ATTACH_ALLOC_MIMALLOC_H
@@ -29,13 +30,16 @@ struct hx_mi_layout {
     uint16_t segment_slices, info_slices, kind, slice_entries, used_pages, cookie, slices;
     uint16_t slice_bytes;
     uint16_t used, used_bytes, block_size, block_size_bytes;
-    uint16_t page_start; /* 0: the block size tells it, by `start_rule` */
-    uint8_t start_rule;  /* enum hx_mi_start */
+    uint16_t page_start;  /* 0: the block size tells it, by `start_rule` */
+    uint16_t page_offset; /* of version 3: in words from the page's structure on */
+    uint8_t start_rule;   /* enum hx_mi_start */
     uint16_t local_free, xthread_free, xheap;
-    uint16_t keys;         /* 0: links are plain */
-    uint16_t heap_delayed; /* in a heap: its list of blocks that other threads freed */
-    uint16_t heap_keys[2]; /* where its keys can be */
-    bool heap_padded;      /* the three lie so much farther as a block's padding is long */
+    uint16_t keys;                /* 0: links are plain */
+    uint16_t heap_delayed;        /* in a heap: its list of blocks that other threads freed */
+    uint16_t heap_keys[2];        /* where its keys can be */
+    bool heap_padded;             /* the three lie so much farther as a block's padding is long */
+    uint16_t memid, arena_slices; /* of version 3: in a page where its memory is from, in an arena
+                                     how many slices it has */
 };
 
 /* Where the first block of a page is. */
@@ -45,6 +49,7 @@ enum {
     HX_MI_SLICE_SHIFT = 16,
     HX_MI_PADDING = 8,        /* bytes behind each block of a padded build */
     HX_MI_THREAD_DATA = 8192, /* what a thread's heap has of mappings at least */
+    HX_MI_HEAP = 2840,        /* what a heap has at least */
     HX_MI_HEADER_BYTES = 512, /* enough to see whether there is a segment */
     HX_MI_SEGMENT_HEAD = 1 << 17,
 };
@@ -77,6 +82,15 @@ extern const size_t hx_mi_n_layouts;
 
 /* Finds segments and pages, and adds what is no block to the slabs. */
 hx_error *hx_mi_segments(struct hx_mi_walk *walk);
+
+/* Where the map of mimalloc 3 is; 0: there is none. */
+uint64_t hx_mi_find_map(const struct hx_alloc_target *target);
+
+/* As hx_mi_segments(), of mimalloc 3, and finds the heaps. */
+hx_error *hx_mi_map_pages(struct hx_mi_walk *walk, uint64_t map);
+
+/* Finds the heaps that pages are of. */
+hx_error *hx_mi_find_heaps(struct hx_mi_walk *walk);
 
 /* Adds those parts of [start, end) that are mapped writable. */
 hx_error *hx_mi_add_memory(struct hx_mi_walk *walk, uint64_t start, uint64_t end,
