@@ -61,16 +61,22 @@ static uint64_t map_bytes(const struct hx_peek *peek, uint64_t addr)
 /* Looks at all words of [start, end) of a module's data. */
 static uint64_t search_data(const struct hx_peek *peek, uint64_t start, uint64_t end)
 {
-    enum { BLOCK = 4096, LOOKS = 512 };
-    uint64_t words[BLOCK / 8];
+    enum { BLOCK = 4096, LOOKS = 1024 };
+    uint64_t words[BLOCK / 8], last = 0;
     int looks = 0;
-    for (start &= ~UINT64_C(7); start + 8 <= end; start += sizeof words) {
-        uint64_t len = end - start < sizeof words ? (end - start) & ~UINT64_C(7) : sizeof words;
+    start &= ~UINT64_C(7);
+    for (uint64_t len; start + 8 <= end; start += len) {
+        len = BLOCK - (start & (BLOCK - 1)); /* pages that were never written are not there */
+        len = end - start < len ? end - start : len;
         if (!peek->read(peek->context, start, words, len))
             continue;
-        for (size_t i = 0; i < len / 8; i++)
-            if (words[i] && !(words[i] & 4095) && looks++ < LOOKS && map_bytes(peek, words[i]))
-                return words[i];
+        for (size_t i = 0; i < len / 8; i++) {
+            if (!words[i] || words[i] & 4095 || words[i] == last)
+                continue;
+            last = words[i];
+            if (looks++ < LOOKS && map_bytes(peek, last))
+                return last;
+        }
     }
     return 0;
 }
