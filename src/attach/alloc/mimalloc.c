@@ -197,13 +197,14 @@ static void measure_padding(struct hx_mi_walk *walk)
     walk->padding = found ? HX_MI_PADDING : 0;
 }
 
-static uint64_t usable_bytes(void *context, const struct hx_slab *slab, uint32_t i)
+static void find_usable(void *context, const struct hx_slab *slab, uint32_t i, uint64_t *addr,
+                        uint64_t *bytes)
 {
-    const struct hx_mi_walk *walk = context;
-    const struct hx_mi_page *page = &walk->pages.v[slab->tag];
-    uint64_t usable = slab->usable;
-    read_padding(walk, page, slab->first + i * slab->stride, &usable);
-    return usable;
+    struct hx_mi_walk *walk = context;
+    *bytes = slab->usable;
+    if (!read_padding(walk, &walk->pages.v[slab->tag], *addr, bytes))
+        walk->n_overrun++;
+    (void)i;
 }
 
 /* --- the walk -------------------------------------------------------------------------- */
@@ -285,6 +286,10 @@ static void mark_all(struct hx_mi_walk *walk, const struct hx_progress *progress
 static enum hx_walk_verdict judge(struct hx_mi_walk *walk, bool told)
 {
     struct hx_snapshot *snapshot = walk->snapshot;
+    if (walk->n_overrun)
+        hx_snapshot_note(snapshot, false,
+                         "%" PRIu64 " blocks of mimalloc were written beyond their end",
+                         walk->n_overrun);
     if (!told && !walk->n_torn && !walk->n_damaged)
         return HX_WALK_OK;
     if (walk->n_torn) {
@@ -522,9 +527,9 @@ static hx_error *do_walk(struct hx_mi_walk *walk, struct state *state,
     HX_TRY(add_heaps(walk, excluded));
     HX_TRY(hx_slabs_sort(&walk->slabs));
     mark_all(walk, progress);
-    struct hx_slabs_usable usable = {usable_bytes, walk};
-    HX_TRY(hx_slabs_put(&walk->slabs, walk->padding ? &usable : NULL, walk->snapshot, share,
-                        progress));
+    struct hx_slabs_place place = {find_usable, walk};
+    HX_TRY(
+        hx_slabs_put(&walk->slabs, walk->padding ? &place : NULL, walk->snapshot, share, progress));
     *ret = judge(walk, hx_slabs_tell(&walk->slabs, "mimalloc", walk->snapshot));
     HX_TRY(tell_version(walk, share));
     return tell_evidence(walk, state, *ret, share);

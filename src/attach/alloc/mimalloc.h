@@ -72,6 +72,7 @@ struct hx_mi_walk {
     /* for the self-check */
     uint64_t n_torn;    /* pages and segments whose counts disagree */
     uint64_t n_damaged; /* segments that make no sense */
+    uint64_t n_overrun; /* blocks in use without their canary */
 };
 
 /* Does a segment of that layout begin at addr, as far as its first HX_MI_HEADER_BYTES bytes tell?
