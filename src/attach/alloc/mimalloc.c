@@ -267,6 +267,24 @@ static hx_error *add_heaps(struct hx_mi_walk *walk, hx_ranges *excluded)
     return NULL;
 }
 
+/* Pages name those beside them: are all of them here? */
+static hx_error *check_pages(struct hx_mi_walk *walk)
+{
+    HX_VEC(uint64_t) known = {0};
+    bool room = hx_vec_reserve(&known, walk->pages.n);
+    for (size_t i = 0; room && i < walk->pages.n; i++)
+        known.v[known.n++] = walk->pages.v[i].addr;
+    if (known.n)
+        qsort(known.v, known.n, sizeof *known.v, by_value);
+    for (size_t i = 0; i < 2 * known.n; i++) {
+        uint64_t addr = walk->pages.v[i / 2].near[i % 2];
+        walk->n_missing += addr && !bsearch(&addr, known.v, known.n, sizeof *known.v, by_value);
+    }
+    hx_vec_free(&known);
+    HX_NEED(room);
+    return NULL;
+}
+
 static void mark_all(struct hx_mi_walk *walk, const struct hx_progress *progress)
 {
     for (size_t i = 0; i < walk->slabs.slab.n; i++)
@@ -290,8 +308,15 @@ static enum hx_walk_verdict judge(struct hx_mi_walk *walk, bool told)
         hx_snapshot_note(snapshot, false,
                          "%" PRIu64 " blocks of mimalloc were written beyond their end",
                          walk->n_overrun);
-    if (!told && !walk->n_torn && !walk->n_damaged)
+    if (!told && !walk->n_torn && !walk->n_damaged && !walk->n_missing)
         return HX_WALK_OK;
+    if (walk->n_missing) {
+        hx_snapshot_note(snapshot, true,
+                         "%" PRIu64 " pages that others of mimalloc name were not found",
+                         walk->n_missing);
+        hx_snapshot_lose(snapshot, "pages of mimalloc that were not found", walk->n_missing,
+                         walk->n_missing << HX_MI_SLICE_SHIFT, 0);
+    }
     if (walk->n_torn) {
         hx_snapshot_note(snapshot, true,
                          "counts of %" PRIu64 " pages of mimalloc disagree with its lists of free "
@@ -299,7 +324,8 @@ static enum hx_walk_verdict judge(struct hx_mi_walk *walk, bool told)
                          walk->n_torn);
         hx_snapshot_lose(snapshot, "pages of mimalloc whose counts disagree", walk->n_torn, 0, 0);
     }
-    return walk->n_torn + walk->slabs.outside + walk->slabs.stray <= snapshot->n_threads
+    return walk->n_torn + walk->n_missing + walk->slabs.outside + walk->slabs.stray <=
+                   snapshot->n_threads
                ? HX_WALK_TORN
                : HX_WALK_BAD;
 }
@@ -525,11 +551,13 @@ static hx_error *do_walk(struct hx_mi_walk *walk, struct state *state,
     HX_TRY(add_pages(walk));
     HX_TRY(hx_mi_find_heaps(walk));
     HX_TRY(add_heaps(walk, excluded));
+    HX_TRY(check_pages(walk));
     HX_TRY(hx_slabs_sort(&walk->slabs));
     mark_all(walk, progress);
     struct hx_slabs_place place = {find_usable, walk};
     HX_TRY(
         hx_slabs_put(&walk->slabs, walk->padding ? &place : NULL, walk->snapshot, share, progress));
+    share->claimed_bytes += walk->n_missing << HX_MI_SLICE_SHIFT;
     *ret = judge(walk, hx_slabs_tell(&walk->slabs, "mimalloc", walk->snapshot));
     HX_TRY(tell_version(walk, share));
     return tell_evidence(walk, state, *ret, share);

@@ -17,8 +17,9 @@ struct hx_mi_page {
     uint64_t first, block_size;
     uint64_t list[3]; /* free, local_free, xthread_free: first blocks */
     uint64_t keys[2];
-    uint64_t heap; /* 0: abandoned */
-    uint64_t slab; /* number of its slab when they are sorted; UINT64_MAX: it has none */
+    uint64_t heap;    /* 0: abandoned */
+    uint64_t near[2]; /* structures of the pages beside it in a queue; 0: there is none */
+    uint64_t slab;    /* number of its slab when they are sorted; UINT64_MAX: it has none */
     uint32_t used, capacity;
 };
 
@@ -34,6 +35,7 @@ struct hx_mi_layout {
     uint16_t page_offset; /* of version 3: in words from the page's structure on */
     uint8_t start_rule;   /* enum hx_mi_start */
     uint16_t local_free, xthread_free, xheap;
+    uint16_t near;                /* its neighbours: two words */
     uint16_t keys;                /* 0: links are plain */
     uint16_t heap_delayed;        /* in a heap: its list of blocks that other threads freed */
     uint16_t heap_keys[2];        /* where its keys can be */
@@ -72,6 +74,7 @@ struct hx_mi_walk {
     /* for the self-check */
     uint64_t n_torn;    /* pages and segments whose counts disagree */
     uint64_t n_damaged; /* segments that make no sense */
+    uint64_t n_missing; /* pages that others name, and that were not found */
     uint64_t n_overrun; /* blocks in use without their canary */
 };
 

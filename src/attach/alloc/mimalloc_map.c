@@ -14,14 +14,17 @@
     .used = 16, .used_bytes = 2, .block_size = 40, .block_size_bytes = 8, .local_free = 24,        \
     .xthread_free = 32
 static const struct hx_mi_layout layouts[] = {
-    {301, 316, PAGE_3, .page_start = 48, .xheap = 64, .memid = 96, .arena_slices = 32},
-    {3206, 30302, PAGE_3, .page_start = 48, .xheap = 56, .memid = 96, .arena_slices = 40},
-    {30400, 30403, PAGE_3, .page_offset = 48, .xheap = 56, .memid = 88, .arena_slices = 40},
-    {301, 316, PAGE_3, .page_start = 48, .xheap = 80, .memid = 112, .arena_slices = 32, .keys = 64},
-    {3206, 30302, PAGE_3, .page_start = 48, .xheap = 72, .memid = 112, .arena_slices = 40,
-     .keys = 56},
-    {30400, 30403, PAGE_3, .page_offset = 48, .xheap = 72, .memid = 104, .arena_slices = 40,
-     .keys = 56},
+    {301, 316, PAGE_3, .page_start = 48, .xheap = 64, .near = 72, .memid = 96, .arena_slices = 32},
+    {3206, 30302, PAGE_3, .page_start = 48, .xheap = 56, .near = 72, .memid = 96,
+     .arena_slices = 40},
+    {30400, 30403, PAGE_3, .page_offset = 48, .xheap = 56, .near = 72, .memid = 88,
+     .arena_slices = 40},
+    {301, 316, PAGE_3, .page_start = 48, .xheap = 80, .near = 88, .memid = 112, .arena_slices = 32,
+     .keys = 64},
+    {3206, 30302, PAGE_3, .page_start = 48, .xheap = 72, .near = 88, .memid = 112,
+     .arena_slices = 40, .keys = 56},
+    {30400, 30403, PAGE_3, .page_offset = 48, .xheap = 72, .near = 88, .memid = 104,
+     .arena_slices = 40, .keys = 56},
 };
 
 enum {
@@ -122,8 +125,10 @@ static void parse_page(const struct hx_mi_layout *layout, uint64_t addr, const u
                                      word(bytes, layout->xthread_free, 8) & ~UINT64_C(3)}};
     page->first = layout->page_start ? word(bytes, layout->page_start, 8)
                                      : addr + 8 * word(bytes, layout->page_offset, 4);
-    if (word(bytes, 0, 8) >> 3) /* the thread, and flags */
+    if (word(bytes, 0, 8) >> 3) { /* the thread, and flags */
         page->heap = word(bytes, layout->xheap, 8);
+        memcpy(page->near, bytes + layout->near, sizeof page->near);
+    }
     if (layout->keys)
         memcpy(page->keys, bytes + layout->keys, sizeof page->keys);
 }

@@ -27,19 +27,20 @@
     .used_pages = 216, .cookie = 224, .slices = 288
 #define PAGE_A                                                                                     \
     .slice_bytes = 80, .used = 24, .used_bytes = 4, .block_size = 28, .block_size_bytes = 4,       \
-    .local_free = 32, .xthread_free = 40, .xheap = 48
+    .local_free = 32, .xthread_free = 40, .xheap = 48, .near = 56
 #define PAGE_A_KEYS                                                                                \
     .slice_bytes = 96, .keys = 24, .used = 40, .used_bytes = 4, .block_size = 44,                  \
-    .block_size_bytes = 4, .local_free = 48, .xthread_free = 56, .xheap = 64
+    .block_size_bytes = 4, .local_free = 48, .xthread_free = 56, .xheap = 64, .near = 72
 #define PAGE_C_KEYS                                                                                \
     .slice_bytes = 96, .keys = 40, .used = 24, .used_bytes = 4, .block_size = 28,                  \
-    .block_size_bytes = 4, .local_free = 32, .xthread_free = 56, .xheap = 64
+    .block_size_bytes = 4, .local_free = 32, .xthread_free = 56, .xheap = 64, .near = 72
 #define PAGE_D                                                                                     \
     .slice_bytes = 96, .used = 32, .used_bytes = 2, .block_size = 40, .block_size_bytes = 8,       \
-    .page_start = 48, .local_free = 24, .xthread_free = 56, .xheap = 64
+    .page_start = 48, .local_free = 24, .xthread_free = 56, .xheap = 64, .near = 72
 #define PAGE_D_KEYS                                                                                \
     .slice_bytes = 112, .keys = 56, .used = 32, .used_bytes = 2, .block_size = 40,                 \
-    .block_size_bytes = 8, .page_start = 48, .local_free = 24, .xthread_free = 72, .xheap = 80
+    .block_size_bytes = 8, .page_start = 48, .local_free = 24, .xthread_free = 72, .xheap = 80,    \
+    .near = 88
 #define HEAP_A .heap_delayed = 2840, .heap_keys = {2864, 2872}, .heap_padded = true
 #define HEAP_D .heap_delayed = 8, .heap_keys = {40, 40}
 
@@ -125,6 +126,8 @@ static bool read_page(const struct hx_mi_layout *layout, const uint8_t *slice,
     ret->list[1] = word(slice, layout->local_free, 8);
     ret->list[2] = word(slice, layout->xthread_free, 8) & ~UINT64_C(3);
     ret->heap = word(slice, layout->xheap, 8);
+    if (ret->heap)
+        memcpy(ret->near, slice + layout->near, sizeof ret->near);
     if (layout->keys)
         memcpy(ret->keys, slice + layout->keys, sizeof ret->keys);
     ret->slab = UINT64_MAX;
