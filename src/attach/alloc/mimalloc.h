@@ -64,6 +64,7 @@ struct hx_mi_segment {
 
 struct hx_mi_walk {
     struct hx_snapshot *snapshot;
+    uint64_t map; /* of version 3; 0: it is version 2 */
     struct hx_slabs slabs;
     const struct hx_mi_layout *layout; /* NULL: none was proven yet */
     HX_VEC(struct hx_mi_segment) segments;
@@ -78,6 +79,15 @@ struct hx_mi_walk {
     uint64_t n_overrun; /* blocks in use without their canary */
 };
 
+/* As struct hx_allocator's `walk`; share->version: as mi_version() tells it, NULL: not known. */
+hx_error *hx_mi_walk_heap(struct hx_mi_walk *walk, struct hx_allocator_share *share,
+                          hx_ranges *excluded, const struct hx_progress *progress,
+                          enum hx_walk_verdict *ret);
+void hx_mi_walk_deinit(struct hx_mi_walk *walk);
+
+/* 209, 3010 and 30403 are 2.0.9, 3.0.10 and 3.4.3. */
+int hx_mi_name_version(char *buf, size_t len, int version);
+
 /* Does a segment of that layout begin at addr, as far as its first HX_MI_HEADER_BYTES bytes tell?
  */
 bool hx_mi_is_likely(const struct hx_mi_layout *layout, uint64_t addr, const uint8_t *bytes);
@@ -91,7 +101,7 @@ hx_error *hx_mi_segments(struct hx_mi_walk *walk);
 uint64_t hx_mi_find_map(const struct hx_alloc_target *target);
 
 /* As hx_mi_segments(), of mimalloc 3, and finds the heaps. */
-hx_error *hx_mi_map_pages(struct hx_mi_walk *walk, uint64_t map);
+hx_error *hx_mi_map_pages(struct hx_mi_walk *walk);
 
 /* Finds the heaps that pages are of. */
 hx_error *hx_mi_find_heaps(struct hx_mi_walk *walk);

@@ -36,6 +36,7 @@ enum {
     ARENA_BYTES = 64,
     SUB_SHIFT = 13, /* slices of one entry of the first level */
     SUBS_MAX = 1 << 15,
+    MAP_MAX = 1 << 23,
     MEMORY_OS = 4, /* kinds of memory: from 4 on of the system, */
     MEMORY_ARENA = 7,
 };
@@ -58,7 +59,7 @@ static uint64_t map_bytes(const struct hx_peek *peek, uint64_t addr)
     if (!addr || addr & 4095 || addr >> 47 || !hx_peek_u64(peek, addr, &first))
         return 0;
     bytes = first - addr;
-    return bytes >= 4096 && bytes <= UINT64_C(1) << 23 && !(bytes & (bytes - 1)) ? bytes : 0;
+    return bytes >= 4096 && bytes <= MAP_MAX && !(bytes & (bytes - 1)) ? bytes : 0;
 }
 
 /* Looks at all words of [start, end) of a module's data. */
@@ -329,12 +330,12 @@ static hx_error *add_arenas(struct hx_mi_walk *walk, addresses *arenas)
     return NULL;
 }
 
-hx_error *hx_mi_map_pages(struct hx_mi_walk *walk, uint64_t map)
+hx_error *hx_mi_map_pages(struct hx_mi_walk *walk)
 {
     const struct hx_image *image = &walk->snapshot->image;
     struct reading votes = {.walk = walk}, reading = {.walk = walk};
-    uint64_t first;
-    if (!hx_image_u64(image, map, &first))
+    uint64_t first, map = walk->map;
+    if (!hx_image_u64(image, map, &first) || first - map > MAP_MAX)
         return NULL;
     HX_TRY(each_word(&votes, map, first - map, read_sub));
     choose(&votes);
