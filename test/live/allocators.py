@@ -14,6 +14,7 @@ import glob
 import os
 import subprocess
 
+import core
 import live
 from live import check, heapx
 
@@ -174,5 +175,25 @@ def churning(folder):
         os.unlink(store)
 
 
+def cores(folder):
+    """The same of a core. What it holds in memory that was given back to the system is not."""
+    for allocator in ALLOCATORS:
+        if allocator.missing() or allocator.name == "glibc":
+            continue
+        print(f"  {allocator}")
+        program, store = build(folder, allocator), os.path.join(folder, "live.db")
+        env = dict(os.environ, LD_PRELOAD=allocator.path(allocator.preload)) if allocator.preload else None
+        with live.Target([program, "5000", "3", "/dev/null"], env=env) as target:
+            target.wait_line("ready")
+            heapx("snap", target.pid, "-o", store)
+            path = core.gcore(folder, target.pid)
+        taken, _ = core.take(folder, path)
+        check(read_objects(store) == read_objects(taken), f"{allocator}: objects of the core are others")
+        a, b = (live.rows(each, "select * from allocators") for each in (store, taken))
+        check(a == b, f"{allocator}: live {a}, of the core {b}")
+        for each in (store, path, taken):
+            os.unlink(each)
+
+
 if __name__ == "__main__":
-    live.main(blocks, after_fork, churning)
+    live.main(blocks, after_fork, churning, cores)

@@ -7,6 +7,7 @@
 
 struct state {
     uint64_t map;     /* of mimalloc 3; 0: it is mimalloc 2 */
+    bool lost;        /* it is there, and neither segments nor a map were found */
     int version;      /* as mi_version() tells it; 0: not known */
     size_t module;    /* that has it; SIZE_MAX: none is known */
     bool own_library; /* nothing else is in that module */
@@ -73,6 +74,11 @@ static void find_module(const struct hx_alloc_target *target, struct state *stat
     }
 }
 
+static bool is_version_2(int version)
+{
+    return version / 100 == 2 || version / 10000 == 2;
+}
+
 static bool is_loaded(const struct hx_alloc_target *target)
 {
     for (size_t i = 0; i < hx_modules_count(target->modules); i++)
@@ -95,10 +101,12 @@ static hx_error *mimalloc_find(const struct hx_alloc_target *target,
     state->map = map;
     state->module = SIZE_MAX;
     find_module(target, state);
-    if (!segment && !map && (state->version < 200 || state->version / 100 == 2)) {
+    /* of version 2 there is nothing as long as nobody calls malloc */
+    if (!segment && !map && (!state->version || is_version_2(state->version))) {
         free(state);
         return NULL;
     }
+    state->lost = !segment && !map;
     *ret_state = state;
     share->name = strdup("mimalloc");
     share->evidence = strdup(map ? "page map by its shape" : "segments by their shape");
@@ -158,7 +166,10 @@ static hx_error *mimalloc_walk(void *state, struct hx_snapshot *snapshot,
                                const struct hx_progress *progress, enum hx_walk_verdict *ret)
 {
     const struct state *found = state;
+    *ret = HX_WALK_OK;
     struct hx_mi_walk walk = {.snapshot = snapshot, .map = found->map};
+    if (found->lost)
+        return hx_mi_refuse(&walk, share);
     hx_slabs_init(&walk.slabs, snapshot);
     hx_error *err = hx_mi_walk_heap(&walk, share, excluded, progress, ret);
     hx_mi_walk_deinit(&walk);

@@ -83,6 +83,10 @@ struct hx_mi_walk {
 hx_error *hx_mi_walk_heap(struct hx_mi_walk *walk, struct hx_allocator_share *share,
                           hx_ranges *excluded, const struct hx_progress *progress,
                           enum hx_walk_verdict *ret);
+
+/* Says that nothing of it is proven, and why. */
+hx_error *hx_mi_refuse(const struct hx_mi_walk *walk, struct hx_allocator_share *share);
+
 void hx_mi_walk_deinit(struct hx_mi_walk *walk);
 
 /* 209, 3010 and 30403 are 2.0.9, 3.0.10 and 3.4.3. */

@@ -378,13 +378,16 @@ static hx_error *tell_evidence(const struct hx_mi_walk *walk, enum hx_walk_verdi
     return NULL;
 }
 
-static hx_error *refuse(const struct hx_mi_walk *walk, struct hx_allocator_share *share)
+hx_error *hx_mi_refuse(const struct hx_mi_walk *walk, struct hx_allocator_share *share)
 {
+    static const char knows[] = "a version that heapx knows (2.0 to 2.4, 3.0 to 3.4)";
     char *evidence;
-    HX_NEED(asprintf(&evidence,
-                     "%" PRIu64 " %s look like mimalloc's, but none like those of a version that "
-                     "heapx knows (2.0 to 2.4, 3.0 to 3.4)",
-                     walk->n_likely, walk->map ? "pages" : "segments") >= 0);
+    int n =
+        walk->n_likely
+            ? asprintf(&evidence, "%" PRIu64 " %s look like mimalloc's, but none like those of %s",
+                       walk->n_likely, walk->map ? "pages" : "segments", knows)
+            : asprintf(&evidence, "mi_version(), and no heap of %s was found", knows);
+    HX_NEED(n >= 0);
     free(share->evidence);
     share->evidence = evidence;
     share->proven = false;
@@ -398,7 +401,7 @@ hx_error *hx_mi_walk_heap(struct hx_mi_walk *walk, struct hx_allocator_share *sh
     *ret = HX_WALK_OK;
     HX_TRY(walk->map ? hx_mi_map_pages(walk) : hx_mi_segments(walk));
     if (!walk->layout && walk->n_likely)
-        return refuse(walk, share);
+        return hx_mi_refuse(walk, share);
     share->proven = true;
     if (!walk->layout) /* a map without pages: nobody has called malloc */
         return NULL;
