@@ -5,14 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { DATA_MAX = 4 };
+
 struct state {
-    uint64_t map;     /* of mimalloc 3; 0: it is mimalloc 2 */
-    bool lost;        /* it is there, and neither segments nor a map were found */
-    int version;      /* as mi_version() tells it; 0: not known */
-    size_t module;    /* that has it; SIZE_MAX: none is known */
-    bool own_library; /* nothing else is in that module */
-    struct hx_range code;
-    hx_ranges data;
+    uint64_t map;               /* of mimalloc 3; 0: it is mimalloc 2 */
+    bool lost;                  /* it is there, and neither segments nor a map were found */
+    int version;                /* as mi_version() tells it; 0: not known */
+    size_t module;              /* that has it; SIZE_MAX: none is known */
+    bool own_library;           /* nothing else is in that module */
+    uint64_t data[DATA_MAX][2]; /* its variables */
+    size_t n_data;
 };
 
 static bool is_library(const struct hx_alloc_target *target, size_t i)
@@ -70,6 +72,8 @@ static void find_module(const struct hx_alloc_target *target, struct state *stat
         state->module = i;
         state->version = read_version(target, addr);
         state->own_library = is_library(target, i);
+        if (state->own_library)
+            state->n_data = hx_module_data(target->modules, i, state->data, DATA_MAX);
         return;
     }
 }
@@ -120,10 +124,8 @@ static hx_error *mimalloc_find(const struct hx_alloc_target *target,
     return NULL;
 }
 
-static void mimalloc_end(void *pointer)
+static void mimalloc_end(void *state)
 {
-    struct state *state = pointer;
-    hx_vec_free(&state->data);
     free(state);
 }
 
@@ -170,6 +172,8 @@ static hx_error *mimalloc_walk(void *state, struct hx_snapshot *snapshot,
     struct hx_mi_walk walk = {.snapshot = snapshot, .map = found->map};
     if (found->lost)
         return hx_mi_refuse(&walk, share);
+    for (size_t i = 0; i < found->n_data; i++)
+        HX_NEED(hx_vec_push(excluded, (struct hx_range){found->data[i][0], found->data[i][1]}));
     hx_slabs_init(&walk.slabs, snapshot);
     hx_error *err = hx_mi_walk_heap(&walk, share, excluded, progress, ret);
     hx_mi_walk_deinit(&walk);

@@ -17,9 +17,10 @@ struct hx_mi_page {
     uint64_t first, block_size;
     uint64_t list[3]; /* free, local_free, xthread_free: first blocks */
     uint64_t keys[2];
-    uint64_t heap;    /* 0: abandoned */
-    uint64_t near[2]; /* structures of the pages beside it in a queue; 0: there is none */
-    uint64_t slab;    /* number of its slab when they are sorted; UINT64_MAX: it has none */
+    uint64_t heap;       /* 0: abandoned */
+    uint64_t whole_heap; /* of all threads, from version 3.2 on */
+    uint64_t near[2];    /* structures of the pages beside it in a queue; 0: there is none */
+    uint64_t slab;       /* number of its slab when they are sorted; UINT64_MAX: it has none */
     uint32_t used, capacity;
 };
 
@@ -35,6 +36,7 @@ struct hx_mi_layout {
     uint16_t page_offset; /* of version 3: in words from the page's structure on */
     uint8_t start_rule;   /* enum hx_mi_start */
     uint16_t local_free, xthread_free, xheap;
+    uint16_t whole_heap;
     uint16_t near;                /* its neighbours: two words */
     uint16_t keys;                /* 0: links are plain */
     uint16_t heap_delayed;        /* in a heap: its list of blocks that other threads freed */
@@ -52,6 +54,7 @@ enum {
     HX_MI_PADDING = 8,        /* bytes behind each block of a padded build */
     HX_MI_THREAD_DATA = 8192, /* what a thread's heap has of mappings at least */
     HX_MI_HEAP = 2840,        /* what a heap has at least */
+    HX_MI_WHOLE_HEAP = 6400,  /* the same of one of all threads */
     HX_MI_HEADER_BYTES = 512, /* enough to see whether there is a segment */
     HX_MI_SEGMENT_HEAD = 1 << 17,
 };
@@ -62,6 +65,8 @@ struct hx_mi_segment {
     bool used;
 };
 
+typedef HX_VEC(uint64_t) hx_mi_addresses;
+
 struct hx_mi_walk {
     struct hx_snapshot *snapshot;
     uint64_t map; /* of version 3; 0: it is version 2 */
@@ -69,9 +74,10 @@ struct hx_mi_walk {
     const struct hx_mi_layout *layout; /* NULL: none was proven yet */
     HX_VEC(struct hx_mi_segment) segments;
     HX_VEC(struct hx_mi_page) pages;
-    HX_VEC(uint64_t) heaps; /* each once, sorted */
-    uint64_t padding;       /* bytes */
-    uint64_t n_likely;      /* segments by their first words */
+    hx_mi_addresses heaps;       /* each once, sorted */
+    hx_mi_addresses whole_heaps; /* the same of those of all threads */
+    uint64_t padding;            /* bytes */
+    uint64_t n_likely;           /* segments by their first words */
     /* for the self-check */
     uint64_t n_torn;    /* pages and segments whose counts disagree */
     uint64_t n_damaged; /* segments that make no sense */
@@ -106,6 +112,9 @@ uint64_t hx_mi_find_map(const struct hx_alloc_target *target);
 
 /* As hx_mi_segments(), of mimalloc 3, and finds the heaps. */
 hx_error *hx_mi_map_pages(struct hx_mi_walk *walk);
+
+/* Leaves each once, in order. */
+void hx_mi_sort_addresses(hx_mi_addresses *addresses);
 
 /* Finds the heaps that pages are of. */
 hx_error *hx_mi_find_heaps(struct hx_mi_walk *walk);

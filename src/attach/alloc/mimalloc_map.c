@@ -15,16 +15,16 @@
     .xthread_free = 32
 static const struct hx_mi_layout layouts[] = {
     {301, 316, PAGE_3, .page_start = 48, .xheap = 64, .near = 72, .memid = 96, .arena_slices = 32},
-    {3206, 30302, PAGE_3, .page_start = 48, .xheap = 56, .near = 72, .memid = 96,
+    {3206, 30302, PAGE_3, .page_start = 48, .xheap = 56, .whole_heap = 64, .near = 72, .memid = 96,
      .arena_slices = 40},
-    {30400, 30403, PAGE_3, .page_offset = 48, .xheap = 56, .near = 72, .memid = 88,
-     .arena_slices = 40},
+    {30400, 30403, PAGE_3, .page_offset = 48, .xheap = 56, .whole_heap = 64, .near = 72,
+     .memid = 88, .arena_slices = 40},
     {301, 316, PAGE_3, .page_start = 48, .xheap = 80, .near = 88, .memid = 112, .arena_slices = 32,
      .keys = 64},
-    {3206, 30302, PAGE_3, .page_start = 48, .xheap = 72, .near = 88, .memid = 112,
+    {3206, 30302, PAGE_3, .page_start = 48, .xheap = 72, .whole_heap = 80, .near = 88, .memid = 112,
      .arena_slices = 40, .keys = 56},
-    {30400, 30403, PAGE_3, .page_offset = 48, .xheap = 72, .near = 88, .memid = 104,
-     .arena_slices = 40, .keys = 56},
+    {30400, 30403, PAGE_3, .page_offset = 48, .xheap = 72, .whole_heap = 80, .near = 88,
+     .memid = 104, .arena_slices = 40, .keys = 56},
 };
 
 enum {
@@ -126,6 +126,8 @@ static void parse_page(const struct hx_mi_layout *layout, uint64_t addr, const u
                                      word(bytes, layout->xthread_free, 8) & ~UINT64_C(3)}};
     page->first = layout->page_start ? word(bytes, layout->page_start, 8)
                                      : addr + 8 * word(bytes, layout->page_offset, 4);
+    if (layout->whole_heap)
+        page->whole_heap = word(bytes, layout->whole_heap, 8);
     if (word(bytes, 0, 8) >> 3) { /* the thread, and flags */
         page->heap = word(bytes, layout->xheap, 8);
         memcpy(page->near, bytes + layout->near, sizeof page->near);
@@ -179,12 +181,10 @@ static bool read_page(const struct hx_mi_walk *walk, const struct hx_mi_layout *
 
 /* --- all of them ----------------------------------------------------------------------- */
 
-typedef HX_VEC(uint64_t) addresses;
-
 struct reading {
     struct hx_mi_walk *walk;
-    addresses arenas; /* as pages name them, in order of pages */
-    uint64_t sub;     /* number of the second level that is being read */
+    hx_mi_addresses arenas; /* as pages name them, in order of pages */
+    uint64_t sub;           /* number of the second level that is being read */
     uint64_t n_subs;
     uint64_t last; /* page of the slice before */
     uint64_t end;  /* of the last page */
@@ -270,12 +270,6 @@ static hx_error *read_sub(struct reading *reading, uint64_t i, uint64_t sub)
     return each_word(reading, sub, sub_bytes, read_slice);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const uint64_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
-
 static bool holds_heap(const struct hx_mi_walk *walk, uint64_t start, uint64_t end)
 {
     for (size_t i = 0; i < walk->heaps.n; i++)
@@ -320,13 +314,11 @@ static hx_error *add_arena(struct hx_mi_walk *walk, uint64_t arena)
     return NULL;
 }
 
-static hx_error *add_arenas(struct hx_mi_walk *walk, addresses *arenas)
+static hx_error *add_arenas(struct hx_mi_walk *walk, hx_mi_addresses *arenas)
 {
-    if (arenas->n)
-        qsort(arenas->v, arenas->n, sizeof *arenas->v, by_value);
+    hx_mi_sort_addresses(arenas);
     for (size_t i = 0; i < arenas->n; i++)
-        if (!i || arenas->v[i] != arenas->v[i - 1])
-            HX_TRY(add_arena(walk, arenas->v[i]));
+        HX_TRY(add_arena(walk, arenas->v[i]));
     return NULL;
 }
 

@@ -257,10 +257,8 @@ static const struct hx_mi_layout *choose(uint64_t addr, const uint8_t *bytes)
 
 /* --- all of them ----------------------------------------------------------------------- */
 
-typedef HX_VEC(uint64_t) addresses;
-
 /* Addresses where a segment can begin. */
-static hx_error *find_likely(struct hx_mi_walk *walk, addresses *ret)
+static hx_error *find_likely(struct hx_mi_walk *walk, hx_mi_addresses *ret)
 {
     const struct hx_image *image = &walk->snapshot->image;
     const uint64_t step = UINT64_C(1) << 23; /* the smallest segments */
@@ -281,7 +279,7 @@ static hx_error *find_likely(struct hx_mi_walk *walk, addresses *ret)
     return NULL;
 }
 
-static void choose_layout(struct hx_mi_walk *walk, const addresses *likely, uint8_t *bytes)
+static void choose_layout(struct hx_mi_walk *walk, const hx_mi_addresses *likely, uint8_t *bytes)
 {
     for (size_t i = 0; i < likely->n && !walk->layout; i++) {
         hx_mi_read(walk, likely->v[i], bytes, HX_MI_SEGMENT_HEAD);
@@ -289,8 +287,8 @@ static void choose_layout(struct hx_mi_walk *walk, const addresses *likely, uint
     }
 }
 
-static hx_error *read_segments(struct hx_mi_walk *walk, const addresses *likely, uint8_t *bytes,
-                               addresses *unused)
+static hx_error *read_segments(struct hx_mi_walk *walk, const hx_mi_addresses *likely,
+                               uint8_t *bytes, hx_mi_addresses *unused)
 {
     uint64_t end = 0;
     for (size_t i = 0; i < likely->n; i++) {
@@ -313,7 +311,7 @@ static hx_error *read_segments(struct hx_mi_walk *walk, const addresses *likely,
 
 /* Without blocks in use: it is kept for later, or was given back to an arena, where others may
  * have begun since. */
-static hx_error *add_unused(struct hx_mi_walk *walk, const addresses *unused, uint8_t *bytes)
+static hx_error *add_unused(struct hx_mi_walk *walk, const hx_mi_addresses *unused, uint8_t *bytes)
 {
     size_t k = 0, n = walk->segments.n;
     uint64_t done = 0;
@@ -338,7 +336,7 @@ static hx_error *add_unused(struct hx_mi_walk *walk, const addresses *unused, ui
 
 hx_error *hx_mi_segments(struct hx_mi_walk *walk)
 {
-    addresses likely = {0}, unused = {0};
+    hx_mi_addresses likely = {0}, unused = {0};
     HX_FREE uint8_t *bytes = malloc(HX_MI_SEGMENT_HEAD);
     HX_NEED(bytes);
     hx_error *err = find_likely(walk, &likely);

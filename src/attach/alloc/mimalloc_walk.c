@@ -147,6 +147,17 @@ static void mark_own(struct hx_mi_walk *walk, uint64_t heap)
         hx_slabs_mark(&walk->slabs, slab, i, HX_BLOCK_OWN);
 }
 
+/* What a heap of all threads points to are its tables. */
+static void mark_whole_heap(struct hx_mi_walk *walk, uint64_t heap)
+{
+    uint64_t words[HX_MI_WHOLE_HEAP / 8];
+    mark_own(walk, heap);
+    if (!hx_image_read(&walk->snapshot->image, heap, words, sizeof words))
+        return;
+    for (size_t i = 0; i < HX_MI_WHOLE_HEAP / 8; i++)
+        mark_own(walk, words[i]);
+}
+
 static void mark_heap(struct hx_mi_walk *walk, uint64_t heap)
 {
     const struct hx_mi_layout *layout = walk->layout;
@@ -240,33 +251,54 @@ static int by_value(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-hx_error *hx_mi_find_heaps(struct hx_mi_walk *walk)
+void hx_mi_sort_addresses(hx_mi_addresses *addresses)
 {
     size_t n = 0;
-    for (size_t i = 0; i < walk->pages.n; i++)
-        if (walk->pages.v[i].heap && (!i || walk->pages.v[i].heap != walk->pages.v[i - 1].heap))
-            HX_NEED(hx_vec_push(&walk->heaps, walk->pages.v[i].heap));
-    if (walk->heaps.n)
-        qsort(walk->heaps.v, walk->heaps.n, sizeof *walk->heaps.v, by_value);
-    for (size_t i = 0; i < walk->heaps.n; i++)
-        if (!n || walk->heaps.v[n - 1] != walk->heaps.v[i])
-            walk->heaps.v[n++] = walk->heaps.v[i];
-    walk->heaps.n = n;
+    if (addresses->n)
+        qsort(addresses->v, addresses->n, sizeof *addresses->v, by_value);
+    for (size_t i = 0; i < addresses->n; i++)
+        if (!n || addresses->v[n - 1] != addresses->v[i])
+            addresses->v[n++] = addresses->v[i];
+    addresses->n = n;
+}
+
+hx_error *hx_mi_find_heaps(struct hx_mi_walk *walk)
+{
+    uint64_t heap = 0, whole = 0;
+    for (size_t i = 0; i < walk->pages.n; i++) {
+        const struct hx_mi_page *page = &walk->pages.v[i];
+        if (page->heap && page->heap != heap)
+            HX_NEED(hx_vec_push(&walk->heaps, heap = page->heap));
+        if (page->whole_heap && page->whole_heap != whole)
+            HX_NEED(hx_vec_push(&walk->whole_heaps, whole = page->whole_heap));
+    }
+    hx_mi_sort_addresses(&walk->heaps);
+    hx_mi_sort_addresses(&walk->whole_heaps);
     return NULL;
 }
 
-/* Heaps of threads have mappings of their own; the first one is a variable. */
+static bool is_in_segment(const struct hx_mi_walk *walk, uint64_t addr)
+{
+    for (size_t i = 0; i < walk->segments.n; i++)
+        if (walk->segments.v[i].start <= addr && addr < walk->segments.v[i].end)
+            return true;
+    return false;
+}
+
+/* Heaps of threads have mappings of their own; the first one is a variable; what the program made
+ * is in blocks. */
 static hx_error *add_heaps(struct hx_mi_walk *walk, hx_ranges *excluded)
 {
     const struct hx_snapshot *snapshot = walk->snapshot;
     for (size_t i = 0; i < walk->heaps.n; i++) {
         uint64_t heap = walk->heaps.v[i];
-        size_t k = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, heap);
-        if (k == snapshot->n_mappings)
+        if (hx_mapping_find(snapshot->mapping, snapshot->n_mappings, heap) ==
+                snapshot->n_mappings ||
+            is_in_segment(walk, heap))
             continue;
-        if (hx_mapping_is_file(&snapshot->mapping[k]))
+        if (walk->layout->memid || heap & 4095)
             HX_NEED(hx_vec_push(excluded, (struct hx_range){heap, heap + HX_MI_HEAP}));
-        else if (!(heap & 4095) && !walk->layout->memid)
+        else
             HX_TRY(hx_mi_add_memory(walk, heap, heap + HX_MI_THREAD_DATA, HX_BLOCK_OWN));
     }
     return NULL;
@@ -275,13 +307,12 @@ static hx_error *add_heaps(struct hx_mi_walk *walk, hx_ranges *excluded)
 /* Pages name those beside them: are all of them here? */
 static hx_error *check_pages(struct hx_mi_walk *walk)
 {
-    HX_VEC(uint64_t) known = {0};
+    hx_mi_addresses known = {0};
     bool room = hx_vec_reserve(&known, walk->pages.n);
     for (size_t i = 0; room && i < walk->pages.n; i++)
         known.v[known.n++] = walk->pages.v[i].addr;
-    if (known.n)
-        qsort(known.v, known.n, sizeof *known.v, by_value);
-    for (size_t i = 0; i < 2 * known.n; i++) {
+    hx_mi_sort_addresses(&known);
+    for (size_t i = 0; room && i < 2 * walk->pages.n; i++) {
         uint64_t addr = walk->pages.v[i / 2].near[i % 2];
         walk->n_missing += addr && !bsearch(&addr, known.v, known.n, sizeof *known.v, by_value);
     }
@@ -303,6 +334,8 @@ static void mark_all(struct hx_mi_walk *walk, const struct hx_progress *progress
     }
     for (size_t i = 0; i < walk->heaps.n; i++)
         mark_heap(walk, walk->heaps.v[i]);
+    for (size_t i = 0; i < walk->whole_heaps.n; i++)
+        mark_whole_heap(walk, walk->whole_heaps.v[i]);
 }
 
 /* A thread in the middle of an update spoils no more than one page. */
@@ -427,4 +460,5 @@ void hx_mi_walk_deinit(struct hx_mi_walk *walk)
     hx_vec_free(&walk->segments);
     hx_vec_free(&walk->pages);
     hx_vec_free(&walk->heaps);
+    hx_vec_free(&walk->whole_heaps);
 }
