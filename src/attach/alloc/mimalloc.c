@@ -181,6 +181,7 @@ static hx_error *mimalloc_walk(void *state, struct hx_snapshot *snapshot,
 }
 
 const struct hx_allocator hx_allocator_mimalloc = {.name = "mimalloc",
+                                                   .linked = true,
                                                    .find = mimalloc_find,
                                                    .guard = mimalloc_guard,
                                                    .walk = mimalloc_walk,

@@ -239,8 +239,9 @@ static hx_error *each_word(struct reading *reading, uint64_t addr, uint64_t byte
                            hx_error *(*each)(struct reading *, uint64_t i, uint64_t word))
 {
     for (uint64_t at = 0; at < bytes; at += 4096) {
-        const uint8_t *page = hx_image_at(&reading->walk->snapshot->image, addr + at, 4096);
-        for (uint64_t i = 0; page && i < 4096; i += 8) {
+        uint8_t page[4096];
+        bool there = hx_image_read(&reading->walk->snapshot->image, addr + at, page, sizeof page);
+        for (uint64_t i = 0; there && i < sizeof page; i += 8) {
             uint64_t value = word(page, i, 8);
             if (value)
                 HX_TRY(each(reading, (at + i) / 8, value));
