@@ -9,10 +9,12 @@ have beside them; figures of the view `allocators` add up to those of `snapshots
 An allocator is a row of ALLOCATORS. What is not installed is skipped, and said so.
 """
 import array
+import bisect
 import glob
 import os
 import subprocess
 
+import core
 import live
 from live import check, heapx
 
@@ -23,9 +25,12 @@ EXTRA = 100  # blocks of the libraries: buffers, tables of threads
 
 class Allocator:
     """name, version: as `allocators` has them (version: how it begins). flags: of the compiler. preload: a
-    library that takes malloc's place. other: allocators that have a heap beside it."""
+    library that takes malloc's place. other: allocators that have a heap beside it. inside: aligned blocks lie
+    at the end of larger ones, and nothing tells where they begin."""
 
-    def __init__(self, name, version, flags=(), preload=None, needs=None, other=("glibc",), compiler="gcc"):
+    def __init__(self, name, version, flags=(), preload=None, needs=None, other=("glibc",), compiler="gcc",
+                 inside=False):
+        self.inside = inside
         self.name, self.version, self.flags, self.preload = name, version, list(flags), preload
         self.needs, self.other, self.compiler = needs or preload, other, compiler
 
@@ -41,12 +46,17 @@ class Allocator:
         return f"{self.name} {self.version} ({way})"
 
 
+MIMALLOC = ["-DPREFIX(n)=mi_##n", "-DUSABLE=mi_usable_size", "-lmimalloc"]
 ALLOCATORS = [
     Allocator("glibc", "2."),
     Allocator("glibc", "2.", ["-static"]),
     Allocator("mallocng", "1.2.", needs="/usr/bin/musl-gcc", other=(), compiler="musl-gcc"),
     Allocator("mallocng", "", ["-static"], needs="/usr/bin/musl-gcc", other=(), compiler="musl-gcc"),
     Allocator("mallocng", "", ["-static", "-s"], needs="/usr/bin/musl-gcc", other=(), compiler="musl-gcc"),
+    Allocator("mimalloc", "2.0", preload="libmimalloc.so.2", inside=True),
+    Allocator("mimalloc", "2.0", MIMALLOC, needs="libmimalloc.so", inside=True),
+    # its segments lie in a block of glibc's
+    Allocator("mimalloc", "2.0", [*MIMALLOC, "-DNESTED"], needs="libmimalloc.so", inside=True),
 ]
 
 
@@ -73,8 +83,21 @@ def read_objects(store):
     return objects
 
 
+def begin_with(objects, truth):
+    """The same blocks, from where the objects begin at whose ends they lie."""
+    order, blocks = sorted(objects), {}
+    for address, size in truth.items():
+        around = order[max(bisect.bisect(order, address) - 1, 0)] if order else address
+        if address not in objects and around + objects[around] == address + size:
+            address, size = around, objects[around]
+        blocks[address] = size
+    return blocks
+
+
 def compare(allocator, store, truth, extra=EXTRA):
     objects = read_objects(store)
+    if allocator.inside:
+        truth = begin_with(objects, truth)
     missing = [address for address in truth if address not in objects]
     sizes = [address for address, size in truth.items() if objects.get(address, size) != size]
     more = [address for address in objects if address not in truth]
@@ -83,6 +106,7 @@ def compare(allocator, store, truth, extra=EXTRA):
     check(not missing, f"{allocator}: {len(missing)} missing: {[(hex(a), truth[a]) for a in missing[:5]]}")
     check(not sizes, f"{allocator}: sizes: {[(hex(a), truth[a], objects[a]) for a in sizes[:5]]}")
     check(len(more) <= extra, f"{allocator}: {len(more)} more: {[(hex(a), objects[a]) for a in sorted(more)[:8]]}")
+    check(max(objects.values()) < 1 << 30, f"{allocator}: the block around its heap is an object")
     order = sorted(objects)
     check(all(a + objects[a] <= b for a, b in zip(order, order[1:])), f"{allocator}: objects overlap")
 
@@ -151,5 +175,25 @@ def churning(folder):
         os.unlink(store)
 
 
+def cores(folder):
+    """The same of a core. What it holds in memory that was given back to the system is not."""
+    for allocator in ALLOCATORS:
+        if allocator.missing() or allocator.name == "glibc":
+            continue
+        print(f"  {allocator}")
+        program, store = build(folder, allocator), os.path.join(folder, "live.db")
+        env = dict(os.environ, LD_PRELOAD=allocator.path(allocator.preload)) if allocator.preload else None
+        with live.Target([program, "5000", "3", "/dev/null"], env=env) as target:
+            target.wait_line("ready")
+            heapx("snap", target.pid, "-o", store)
+            path = core.gcore(folder, target.pid)
+        taken, _ = core.take(folder, path)
+        check(read_objects(store) == read_objects(taken), f"{allocator}: objects of the core are others")
+        a, b = (live.rows(each, "select * from allocators") for each in (store, taken))
+        check(a == b, f"{allocator}: live {a}, of the core {b}")
+        for each in (store, path, taken):
+            os.unlink(each)
+
+
 if __name__ == "__main__":
-    live.main(blocks, after_fork, churning)
+    live.main(blocks, after_fork, churning, cores)

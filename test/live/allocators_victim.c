@@ -11,9 +11,11 @@
  * It is built for each allocator: PREFIX(malloc) is its malloc (je_malloc, mi_malloc, ...), USABLE
  * what tells usable sizes.
  */
+#include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +38,24 @@ void *PREFIX(realloc)(void *p, size_t n);
 int PREFIX(posix_memalign)(void **ret, size_t alignment, size_t n);
 #endif
 size_t USABLE(void *p);
+#ifdef NESTED /* mimalloc gets its memory from glibc's malloc */
+bool mi_manage_os_memory(void *start, size_t n, bool committed, bool large, bool zero, int node);
+
+static void nest(void)
+{
+    const size_t n = (size_t)2 << 30;
+    void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    void *(*memalign)(size_t, size_t) = (void *(*)(size_t, size_t))dlsym(libc, "__libc_memalign");
+    void *(*take)(size_t) = (void *(*)(size_t))dlsym(libc, "__libc_malloc");
+    void *block = take(100) ? memalign((size_t)64 << 20, n) : NULL;
+    if (!block || !mi_manage_os_memory(block, n, true, false, true, -1))
+        exit(1);
+}
+#else
+static void nest(void)
+{
+}
+#endif
 
 enum { THREADS = 8, MIX = 16 };
 
@@ -169,6 +189,7 @@ int main(int argc, char **argv)
 {
     if (argc < 4)
         return 2;
+    nest();
     n_blocks = strtoull(argv[1], NULL, 10);
     seed = strtoull(argv[2], NULL, 10);
     n_slots = n_blocks * 4 / 3 + 1; /* two of three places are taken behind the churn */
