@@ -23,11 +23,13 @@ EXTRA = 100  # blocks of the libraries: buffers, tables of threads
 
 class Allocator:
     """name, version: as `allocators` has them (version: how it begins). flags: of the compiler. preload: a
-    library that takes malloc's place. other: allocators that have a heap beside it."""
+    library that takes malloc's place. other: allocators that have a heap beside it. inside: an aligned block may
+    be the end of a larger one, which is the object."""
 
-    def __init__(self, name, version, flags=(), preload=None, needs=None, other=("glibc",), compiler="gcc"):
+    def __init__(self, name, version, flags=(), preload=None, needs=None, other=("glibc",), compiler="gcc",
+                 inside=False):
         self.name, self.version, self.flags, self.preload = name, version, list(flags), preload
-        self.needs, self.other, self.compiler = needs or preload, other, compiler
+        self.needs, self.other, self.compiler, self.inside = needs or preload, other, compiler, inside
 
     def path(self, name):
         found = glob.glob(f"/usr/lib/*/{name}") or glob.glob(f"/usr/lib/{name}") or glob.glob(name)
@@ -41,12 +43,18 @@ class Allocator:
         return f"{self.name} {self.version} ({way})"
 
 
+TCMALLOC_STATIC = ["-Wl,--whole-archive", "-ltcmalloc_minimal", "-Wl,--no-whole-archive", "-lstdc++", "-lm"]
 ALLOCATORS = [
     Allocator("glibc", "2."),
     Allocator("glibc", "2.", ["-static"]),
     Allocator("mallocng", "1.2.", needs="/usr/bin/musl-gcc", other=(), compiler="musl-gcc"),
     Allocator("mallocng", "", ["-static"], needs="/usr/bin/musl-gcc", other=(), compiler="musl-gcc"),
     Allocator("mallocng", "", ["-static", "-s"], needs="/usr/bin/musl-gcc", other=(), compiler="musl-gcc"),
+    Allocator("tcmalloc", "2.", ["-ltcmalloc_minimal"], needs="libtcmalloc_minimal.so"),
+    Allocator("tcmalloc", "2.", preload="libtcmalloc_minimal.so.4"),
+    Allocator("tcmalloc", "2.", preload="libtcmalloc.so.4"),
+    Allocator("tcmalloc", "2.", ["-static", *TCMALLOC_STATIC], needs="libtcmalloc_minimal.a"),
+    Allocator("tcmalloc", "2.", ["-static", "-s", *TCMALLOC_STATIC], needs="libtcmalloc_minimal.a"),
 ]
 
 
@@ -73,8 +81,17 @@ def read_objects(store):
     return objects
 
 
+def enclose(truth, objects):
+    """The objects that blocks end."""
+    ends = {address + size: (address, size) for address, size in objects.items()}
+    return dict((address, size) if address in objects else ends.get(address + size, (address, size))
+                for address, size in truth.items())
+
+
 def compare(allocator, store, truth, extra=EXTRA):
     objects = read_objects(store)
+    if allocator.inside:
+        truth = enclose(truth, objects)
     missing = [address for address in truth if address not in objects]
     sizes = [address for address, size in truth.items() if objects.get(address, size) != size]
     more = [address for address in objects if address not in truth]
