@@ -55,6 +55,9 @@ ALLOCATORS = [
     Allocator("tcmalloc", "2.", preload="libtcmalloc.so.4"),
     Allocator("tcmalloc", "2.", ["-static", *TCMALLOC_STATIC], needs="libtcmalloc_minimal.a"),
     Allocator("tcmalloc", "2.", ["-static", "-s", *TCMALLOC_STATIC], needs="libtcmalloc_minimal.a"),
+    Allocator("tbbmalloc", "2", ["-DPREFIX(name)=scalable_##name", "-DUSABLE=scalable_msize", "-ltbbmalloc"],
+              needs="libtbbmalloc.so", inside=True),
+    Allocator("tbbmalloc", "2", preload="libtbbmalloc_proxy.so.2", inside=True),
 ]
 
 

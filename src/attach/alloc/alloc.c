@@ -4,8 +4,8 @@
 #include <string.h>
 
 const struct hx_allocator *const hx_allocators[] = {&hx_allocator_mallocng, &hx_allocator_oldmalloc,
-                                                    &hx_allocator_tcmalloc, &hx_allocator_glibc,
-                                                    NULL};
+                                                    &hx_allocator_tcmalloc, &hx_allocator_tbbmalloc,
+                                                    &hx_allocator_glibc,    NULL};
 
 void hx_peek_pages(const struct hx_peek *peek, uint64_t addr, uint8_t *dst, size_t len)
 {
