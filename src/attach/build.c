@@ -123,14 +123,31 @@ static bool is_wrapper(const struct hx_snapshot *snapshot, hx_modules *modules, 
     return false;
 }
 
+/* Is it a part of what a library consists of ("libtbbmalloc_proxy.so.2" of "libtbbmalloc.so.2")? */
+static bool is_part_of(const char *module, const char *library)
+{
+    const char *end = strstr(library, ".so");
+    return strcmp(module, library) == 0 ||
+           (end && strncmp(module, library, (size_t)(end - library)) == 0);
+}
+
 /* Is its heap, or what is known of that, told of? */
 static bool is_walked(const struct hx_snapshot *snapshot, const char *module)
 {
     for (size_t i = 0; i < snapshot->allocators.n; i++) {
         const struct hx_allocator_share *share = &snapshot->allocators.v[i];
-        if (share->claimed_bytes && share->module && strcmp(share->module, module) == 0)
+        if (share->claimed_bytes && share->module && is_part_of(module, share->module))
             return true;
     }
+    return false;
+}
+
+/* Was one recognised and not proven? Then that is told. */
+static bool is_refused(const struct hx_snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->allocators.n; i++)
+        if (!snapshot->allocators.v[i].proven)
+            return true;
     return false;
 }
 
@@ -144,8 +161,8 @@ static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
         const char *name = hx_module_name(modules, i);
         uint64_t addr, size;
         if (strncmp(name, "ld-", 3) == 0 || strcmp(name, HX_RECORD_LIBRARY) == 0 ||
-            (i == library && !snapshot->no_heap) || is_walked(snapshot, name) ||
-            !hx_module_symbol(modules, i, "malloc", &addr, &size))
+            (i == library && (!snapshot->no_heap || is_refused(snapshot))) ||
+            is_walked(snapshot, name) || !hx_module_symbol(modules, i, "malloc", &addr, &size))
             continue;
         if (snapshot->graph.n == 0) {
             hx_snapshot_note(snapshot, true,
