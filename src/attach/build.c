@@ -151,6 +151,19 @@ static bool is_refused(const struct hx_snapshot *snapshot)
     return false;
 }
 
+/* Whose malloc a module's is that heapx has no walk for, by a function of it: " (NAME)" or "". */
+static const char *name_of_malloc(hx_modules *modules, size_t module)
+{
+    static const char *const known[][2] = {
+        {"TCMallocInternalMalloc", " (Google's tcmalloc)"},
+        {"_ZN14allocator_shim8internal20PartitionAllocMalloc9AllocatorEv", " (PartitionAlloc)"}};
+    uint64_t addr, size;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (hx_module_symbol(modules, module, known[i][0], &addr, &size))
+            return known[i][1];
+    return "";
+}
+
 /* Another malloc than the C library's: what it hands out nobody walks, unless it is a wrapper
  * or was recorded. Where the C library's heap is empty it is the allocator. */
 static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
@@ -166,9 +179,9 @@ static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
             continue;
         if (snapshot->graph.n == 0) {
             hx_snapshot_note(snapshot, true,
-                             "malloc is that of %s, which this version does not know: its blocks "
+                             "malloc is that of %s%s, which this version does not know: its blocks "
                              "are no objects",
-                             name);
+                             name, name_of_malloc(modules, i));
             lose_heap(snapshot);
         } else if (snapshot->recording || is_wrapper(snapshot, modules, i, library)) {
             hx_snapshot_note(snapshot, false,
@@ -176,9 +189,9 @@ static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
                              name);
         } else {
             hx_snapshot_note(snapshot, true,
-                             "%s has a malloc of its own, which this version does not know: its "
+                             "%s has a malloc of its own%s, which this version does not know: its "
                              "blocks are no objects",
-                             name);
+                             name, name_of_malloc(modules, i));
             lose_heap(snapshot);
         }
         return;
