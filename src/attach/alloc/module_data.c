@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 enum { BLOCK = 1 << 16 };
-static const uint64_t segment_max = UINT64_C(64) << 20, library_max = UINT64_C(1) << 20;
+static const uint64_t cheap_max = UINT64_C(16) << 20, segment_max = UINT64_C(256) << 20;
+static const uint64_t library_max = UINT64_C(1) << 20;
 
 /* What cannot be read was never written. */
 static void read_data(struct hx_module_data *data)
@@ -18,7 +19,16 @@ static void read_data(struct hx_module_data *data)
     }
 }
 
+static bool is_worth_it(const struct hx_alloc_target *target, size_t module, uint64_t len,
+                        uint64_t min, const char *function)
+{
+    uint64_t addr, size;
+    return len >= min && len <= segment_max &&
+           (len <= cheap_max || hx_module_symbol(target->modules, module, function, &addr, &size));
+}
+
 hx_error *hx_module_data_search(const struct hx_alloc_target *target, uint64_t min,
+                                const char *function,
                                 bool (*examine)(void *context, const struct hx_module_data *data),
                                 void *context, bool *ret)
 {
@@ -29,9 +39,9 @@ hx_error *hx_module_data_search(const struct hx_alloc_target *target, uint64_t m
         size_t n = hx_module_data(target->modules, i, range, RANGES);
         for (size_t k = 0; k < n && !*ret; k++) {
             struct hx_module_data data = {.target = target, .module = i, .start = range[k][0]};
-            if (range[k][1] < range[k][0] + min || range[k][1] - range[k][0] > segment_max)
+            data.len = range[k][1] > range[k][0] ? range[k][1] - range[k][0] : 0;
+            if (!is_worth_it(target, i, data.len, min, function))
                 continue;
-            data.len = range[k][1] - range[k][0];
             HX_NEED(data.bytes = malloc(data.len));
             read_data(&data);
             *ret = examine(context, &data);

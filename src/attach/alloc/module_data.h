@@ -32,9 +32,10 @@ static inline uint32_t hx_data_u32(const struct hx_module_data *data, uint64_t o
     return half;
 }
 
-/* Reads each writable segment of at least so many bytes, and at most 64 MiB, until examine() finds
- * what it looks for there. *ret: it did. */
+/* Reads each writable segment of at least so many bytes until examine() finds what it looks for
+ * there. *ret: it did. Those of more than 16 MiB only of modules that have `function`. */
 hx_error *hx_module_data_search(const struct hx_alloc_target *target, uint64_t min,
+                                const char *function,
                                 bool (*examine)(void *context, const struct hx_module_data *data),
                                 void *context, bool *ret);
 

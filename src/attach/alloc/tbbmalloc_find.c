@@ -114,7 +114,8 @@ hx_error *hx_tbb_find(const struct hx_alloc_target *target, struct hx_allocator_
     *ret_state = NULL;
     HX_FREE struct hx_tbbmalloc *tbb = calloc(1, sizeof *tbb);
     HX_NEED(tbb);
-    HX_TRY(hx_module_data_search(target, segment_min, examine_module, tbb, &found));
+    HX_TRY(
+        hx_module_data_search(target, segment_min, "scalable_malloc", examine_module, tbb, &found));
     if (!found)
         return NULL;
     share->name = strdup("tbbmalloc");

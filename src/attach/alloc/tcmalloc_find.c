@@ -287,7 +287,7 @@ hx_error *hx_tc_find(const struct hx_alloc_target *target, struct hx_allocator_s
     *ret_state = NULL;
     HX_FREE struct hx_tcmalloc *tc = malloc(sizeof *tc);
     HX_NEED(tc);
-    HX_TRY(hx_module_data_search(target, segment_min, examine_module, tc, &found));
+    HX_TRY(hx_module_data_search(target, segment_min, "tc_malloc", examine_module, tc, &found));
     if (!found)
         return NULL;
     share->name = strdup("tcmalloc");
