@@ -525,6 +525,7 @@ static hx_error *tbbmalloc_walk(void *state, struct hx_snapshot *snapshot,
 }
 
 const struct hx_allocator hx_allocator_tbbmalloc = {.name = "tbbmalloc",
+                                                    .linked = true,
                                                     .find = hx_tbb_find,
                                                     .guard = hx_tbb_guard,
                                                     .walk = tbbmalloc_walk,

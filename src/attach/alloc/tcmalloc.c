@@ -611,6 +611,7 @@ static hx_error *tcmalloc_walk(void *state, struct hx_snapshot *snapshot,
 }
 
 const struct hx_allocator hx_allocator_tcmalloc = {.name = "tcmalloc",
+                                                   .linked = true,
                                                    .find = hx_tc_find,
                                                    .guard = hx_tc_guard,
                                                    .walk = tcmalloc_walk,
