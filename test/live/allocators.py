@@ -88,7 +88,8 @@ def read_objects(store):
 
 
 def enclose(truth, objects):
-    """The objects that blocks end."""
+    """The objects that blocks end. One of no bytes is an object of one."""
+    truth = {address: size or 1 for address, size in truth.items()}
     ends = {address + size: (address, size) for address, size in objects.items()}
     return dict((address, size) if address in objects else ends.get(address + size, (address, size))
                 for address, size in truth.items())

@@ -182,7 +182,7 @@ static hx_error *add_large(struct walk *walk, uint64_t header, uint32_t number, 
     }
     struct hx_slab slab = {.start = block, .end = block + bytes, .n = 1, .rest = HX_BLOCK_OWN};
     slab.first = live ? object : block;
-    slab.usable = slab.stride = live ? asked : bytes;
+    slab.usable = slab.stride = !live ? bytes : asked ? asked : 1; /* an object is not empty */
     slab.tag = live ? 0 : LARGE_TAG;
     walk->n_large += live;
     walk->n_cached += cached;
