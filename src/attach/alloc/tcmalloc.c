@@ -22,6 +22,8 @@ enum {
     OWN_GAP = 256 << 10,   /* between parts of its own memory that are one */
     SAMPLE = 256,          /* runs of blocks that are looked at for headers */
     THREADS_MAX = 1 << 16, /* thread caches */
+    LINE = 64,             /* bytes of the processor's cache */
+    AHEAD = 32 << 10,      /* bytes of a span that are fetched before its list is followed */
     DEBUG_MIN = 48,        /* bytes of a block that has a header */
     DEBUG_MAGIC = 16,      /* offset of what its header is known by */
 };
@@ -290,6 +292,9 @@ static uint64_t mark_span_list(struct walk *walk, const struct hx_slab *slab, ui
     uint64_t n = 0, last;
     if (!bytes)
         return mark_list(walk, addr, slab->n, HX_BLOCK_FREE, &last);
+    /* The list leads criss-cross through memory that nobody has looked at yet. */
+    for (uint64_t i = 0; addr && i < slab->end - slab->start && i < AHEAD; i += LINE)
+        __builtin_prefetch(bytes + i);
     for (; addr; n++) {
         uint64_t i = hx_slab_block(slab, addr);
         if (i == UINT64_MAX)
