@@ -21,6 +21,7 @@
 enum {
     THREADS_MAX = 1 << 16,
     POOLED_MAX = 1 << 10, /* slabs that one thread keeps; it would give some back at 32 */
+    LINE = 64,            /* bytes of the processor's cache */
     LARGE_TAG = 1,        /* of slabs that are one large block, which is free */
 };
 
@@ -362,16 +363,21 @@ static hx_error *add_regions(struct walk *walk)
 
 /* --- free blocks ----------------------------------------------------------------------- */
 
-/* Marks the blocks of a list of a slab; returns how many. It ends with nothing or an odd word. */
-static uint64_t mark_list(struct walk *walk, const struct hx_slab *slab, uint64_t addr)
+/* Marks the blocks of a list of a slab, whose memory is `bytes` if it is in one piece; returns how
+ * many. It ends with nothing or an odd word. */
+static uint64_t mark_list(struct walk *walk, const struct hx_slab *slab, const uint8_t *bytes,
+                          uint64_t addr)
 {
     uint64_t n = 0;
     for (; addr && !(addr & 1); n++) {
         uint64_t i = hx_slab_block(slab, addr);
         if (i == UINT64_MAX)
             walk->slabs.stray++;
-        if (i == UINT64_MAX || !hx_slabs_mark(&walk->slabs, slab, i, HX_BLOCK_FREE) ||
-            !hx_image_u64(walk->image, addr, &addr))
+        if (i == UINT64_MAX || !hx_slabs_mark(&walk->slabs, slab, i, HX_BLOCK_FREE))
+            return n;
+        if (bytes)
+            addr = load64(bytes + (addr - slab->start));
+        else if (!hx_image_u64(walk->image, addr, &addr))
             return n;
     }
     return n;
@@ -399,13 +405,17 @@ static void mark_own(struct walk *walk, const struct hx_slab *slab)
 
 static void mark_slab(struct walk *walk, const struct hx_slab *slab)
 {
-    const uint8_t *head = hx_image_at(walk->image, slab->tag, HX_TBB_HEADER);
+    const uint8_t *bytes = hx_image_at(walk->image, slab->tag, HX_TBB_SLAB);
+    const uint8_t *head = bytes ? bytes : hx_image_at(walk->image, slab->tag, HX_TBB_HEADER);
     if (!head)
         return;
+    /* Lists lead criss-cross through memory that nobody has looked at yet. */
+    for (uint64_t i = 0; bytes && i < HX_TBB_SLAB; i += LINE)
+        __builtin_prefetch(bytes + i);
     uint64_t count = load16(head + HX_TBB_COUNT), list = load64(head + HX_TBB_FREE);
     uint64_t unused = mark_unused(walk, slab, load64(head + HX_TBB_BUMP));
-    uint64_t n = mark_list(walk, slab, list);
-    uint64_t foreign = mark_list(walk, slab, load64(head + HX_TBB_PUBLIC));
+    uint64_t n = mark_list(walk, slab, bytes, list);
+    uint64_t foreign = mark_list(walk, slab, bytes, load64(head + HX_TBB_PUBLIC));
     /* Blocks in which it keeps what threads have: nobody counts these. */
     if (!count && !n && !foreign && unused < slab->n && !load64(head + HX_TBB_OWNER))
         mark_own(walk, slab);
