@@ -33,6 +33,7 @@ struct walk {
     struct hx_slabs slabs;
     HX_VEC(uint64_t) pooled; /* slabs that threads keep for later, sorted */
     hx_ranges regions;
+    uint64_t mapped_bytes; /* of the whole target */
     uint64_t region_bytes;
     uint64_t unknown_bytes; /* of regions, neither known blocks nor free ones */
     uint64_t n_slabs, n_large, n_cached, n_threads;
@@ -176,8 +177,9 @@ static hx_error *add_large(struct walk *walk, uint64_t header, uint32_t number, 
     uint64_t asked = load64(large + HX_TBB_LARGE_ASKED);
     bool live = load32(at + 8) == number && load16(at + 12) == index;
     bool cached = load32(at + 8) == UINT32_MAX;
-    if (bytes < object - block || (live && asked > bytes - (object - block)) ||
-        (!live && !cached) || load32(large + HX_TBB_LARGE_INDEX) != number) {
+    if (bytes < object - block || bytes > walk->mapped_bytes ||
+        (live && asked > bytes - (object - block)) || (!live && !cached) ||
+        load32(large + HX_TBB_LARGE_INDEX) != number) {
         walk->n_damaged++;
         return NULL;
     }
@@ -268,6 +270,7 @@ static hx_error *find_regions(struct walk *walk)
     uint64_t region = load_pool(walk, HX_TBB_REGIONS), prev = 0, mapped = 0;
     for (size_t i = 0; i < walk->snapshot->n_mappings; i++)
         mapped += walk->snapshot->mapping[i].end - walk->snapshot->mapping[i].start;
+    walk->mapped_bytes = mapped;
     while (region) {
         const uint8_t *at = hx_image_at(walk->image, region, HX_TBB_REGION);
         uint64_t bytes = at ? load64(at + HX_TBB_REGION_BYTES) : 0;
@@ -283,7 +286,10 @@ static hx_error *find_regions(struct walk *walk)
     }
     if (walk->regions.n)
         qsort(walk->regions.v, walk->regions.n, sizeof *walk->regions.v, by_start);
-    walk->disagree += walk->region_bytes != load_pool(walk, HX_TBB_TOTAL);
+    uint64_t total = load_pool(walk, HX_TBB_TOTAL);
+    walk->disagree += walk->region_bytes != total;
+    if (total > walk->region_bytes && total <= walk->mapped_bytes)
+        walk->unknown_bytes += total - walk->region_bytes;
     return NULL;
 }
 
