@@ -123,15 +123,45 @@ static bool is_wrapper(const struct hx_snapshot *snapshot, hx_modules *modules, 
     return false;
 }
 
+/* Is it a part of what a library consists of ("libtbbmalloc_proxy.so.2" of "libtbbmalloc.so.2")? */
+static bool is_part_of(const char *module, const char *library)
+{
+    const char *end = strstr(library, ".so");
+    return strcmp(module, library) == 0 ||
+           (end && strncmp(module, library, (size_t)(end - library)) == 0);
+}
+
 /* Is its heap, or what is known of that, told of? */
 static bool is_walked(const struct hx_snapshot *snapshot, const char *module)
 {
     for (size_t i = 0; i < snapshot->allocators.n; i++) {
         const struct hx_allocator_share *share = &snapshot->allocators.v[i];
-        if (share->claimed_bytes && share->module && strcmp(share->module, module) == 0)
+        if (share->claimed_bytes && share->module && is_part_of(module, share->module))
             return true;
     }
     return false;
+}
+
+/* Was one recognised and not proven? Then that is told. */
+static bool is_refused(const struct hx_snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->allocators.n; i++)
+        if (!snapshot->allocators.v[i].proven)
+            return true;
+    return false;
+}
+
+/* Whose malloc a module's is that heapx has no walk for, by a function of it: " (NAME)" or "". */
+static const char *name_of_malloc(hx_modules *modules, size_t module)
+{
+    static const char *const known[][2] = {
+        {"TCMallocInternalMalloc", " (Google's tcmalloc)"},
+        {"_ZN14allocator_shim8internal20PartitionAllocMalloc9AllocatorEv", " (PartitionAlloc)"}};
+    uint64_t addr, size;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (hx_module_symbol(modules, module, known[i][0], &addr, &size))
+            return known[i][1];
+    return "";
 }
 
 /* Another malloc than the C library's: what it hands out nobody walks, unless it is a wrapper
@@ -144,14 +174,14 @@ static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
         const char *name = hx_module_name(modules, i);
         uint64_t addr, size;
         if (strncmp(name, "ld-", 3) == 0 || strcmp(name, HX_RECORD_LIBRARY) == 0 ||
-            (i == library && !snapshot->no_heap) || is_walked(snapshot, name) ||
-            !hx_module_symbol(modules, i, "malloc", &addr, &size))
+            (i == library && (!snapshot->no_heap || is_refused(snapshot))) ||
+            is_walked(snapshot, name) || !hx_module_symbol(modules, i, "malloc", &addr, &size))
             continue;
         if (snapshot->graph.n == 0) {
             hx_snapshot_note(snapshot, true,
-                             "malloc is that of %s, which this version does not know: its blocks "
+                             "malloc is that of %s%s, which this version does not know: its blocks "
                              "are no objects",
-                             name);
+                             name, name_of_malloc(modules, i));
             lose_heap(snapshot);
         } else if (snapshot->recording || is_wrapper(snapshot, modules, i, library)) {
             hx_snapshot_note(snapshot, false,
@@ -159,9 +189,9 @@ static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
                              name);
         } else {
             hx_snapshot_note(snapshot, true,
-                             "%s has a malloc of its own, which this version does not know: its "
+                             "%s has a malloc of its own%s, which this version does not know: its "
                              "blocks are no objects",
-                             name);
+                             name, name_of_malloc(modules, i));
             lose_heap(snapshot);
         }
         return;

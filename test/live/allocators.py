@@ -9,9 +9,11 @@ have beside them; figures of the view `allocators` add up to those of `snapshots
 An allocator is a row of ALLOCATORS. What is not installed is skipped, and said so.
 """
 import array
-import bisect
 import glob
 import os
+import random
+import shutil
+import struct
 import subprocess
 
 import core
@@ -25,14 +27,13 @@ EXTRA = 100  # blocks of the libraries: buffers, tables of threads
 
 class Allocator:
     """name, version: as `allocators` has them (version: how it begins). flags: of the compiler. preload: a
-    library that takes malloc's place. other: allocators that have a heap beside it. inside: aligned blocks lie
-    at the end of larger ones, and nothing tells where they begin."""
+    library that takes malloc's place. other: allocators that have a heap beside it. inside: an aligned block may
+    be the end of a larger one, which is the object."""
 
     def __init__(self, name, version, flags=(), preload=None, needs=None, other=("glibc",), compiler="gcc",
                  inside=False):
-        self.inside = inside
         self.name, self.version, self.flags, self.preload = name, version, list(flags), preload
-        self.needs, self.other, self.compiler = needs or preload, other, compiler
+        self.needs, self.other, self.compiler, self.inside = needs or preload, other, compiler, inside
 
     def path(self, name):
         found = glob.glob(f"/usr/lib/*/{name}") or glob.glob(f"/usr/lib/{name}") or glob.glob(name)
@@ -47,6 +48,7 @@ class Allocator:
 
 
 MIMALLOC = ["-DPREFIX(n)=mi_##n", "-DUSABLE=mi_usable_size", "-lmimalloc"]
+TCMALLOC_STATIC = ["-Wl,--whole-archive", "-ltcmalloc_minimal", "-Wl,--no-whole-archive", "-lstdc++", "-lm"]
 ALLOCATORS = [
     Allocator("glibc", "2."),
     Allocator("glibc", "2.", ["-static"]),
@@ -57,6 +59,14 @@ ALLOCATORS = [
     Allocator("mimalloc", "2.0", MIMALLOC, needs="libmimalloc.so", inside=True),
     # its segments lie in a block of glibc's
     Allocator("mimalloc", "2.0", [*MIMALLOC, "-DNESTED"], needs="libmimalloc.so", inside=True),
+    Allocator("tcmalloc", "2.", ["-ltcmalloc_minimal"], needs="libtcmalloc_minimal.so"),
+    Allocator("tcmalloc", "2.", preload="libtcmalloc_minimal.so.4"),
+    Allocator("tcmalloc", "2.", preload="libtcmalloc.so.4"),
+    Allocator("tcmalloc", "2.", ["-static", *TCMALLOC_STATIC], needs="libtcmalloc_minimal.a"),
+    Allocator("tcmalloc", "2.", ["-static", "-s", *TCMALLOC_STATIC], needs="libtcmalloc_minimal.a"),
+    Allocator("tbbmalloc", "2", ["-DPREFIX(name)=scalable_##name", "-DUSABLE=scalable_msize", "-ltbbmalloc"],
+              needs="libtbbmalloc.so", inside=True),
+    Allocator("tbbmalloc", "2", preload="libtbbmalloc_proxy.so.2", inside=True),
 ]
 
 
@@ -83,21 +93,18 @@ def read_objects(store):
     return objects
 
 
-def begin_with(objects, truth):
-    """The same blocks, from where the objects begin at whose ends they lie."""
-    order, blocks = sorted(objects), {}
-    for address, size in truth.items():
-        around = order[max(bisect.bisect(order, address) - 1, 0)] if order else address
-        if address not in objects and around + objects[around] == address + size:
-            address, size = around, objects[around]
-        blocks[address] = size
-    return blocks
+def enclose(truth, objects):
+    """The objects that blocks end. One of no bytes is an object of one."""
+    truth = {address: size or 1 for address, size in truth.items()}
+    ends = {address + size: (address, size) for address, size in objects.items()}
+    return dict((address, size) if address in objects else ends.get(address + size, (address, size))
+                for address, size in truth.items())
 
 
 def compare(allocator, store, truth, extra=EXTRA):
     objects = read_objects(store)
     if allocator.inside:
-        truth = begin_with(objects, truth)
+        truth = enclose(truth, objects)
     missing = [address for address in truth if address not in objects]
     sizes = [address for address, size in truth.items() if objects.get(address, size) != size]
     more = [address for address in objects if address not in truth]
@@ -195,5 +202,70 @@ def cores(folder):
             os.unlink(each)
 
 
+class Core:
+    """A core whose words can be damaged, and put right again."""
+    def __init__(self, path, seed):
+        self.file, self.random, self.old = open(path, "r+b"), random.Random(seed), {}
+        header = self.file.read(64)
+        self.file.seek(struct.unpack_from("<Q", header, 32)[0])
+        heads = [struct.unpack("<IIQQQQQQ", self.file.read(56)) for _ in range(struct.unpack_from("<H", header, 56)[0])]
+        self.writable = [(offset, address, size) for kind, flags, offset, address, _, size, *_ in heads
+                         if kind == 1 and flags & 2 and size]
+    def word(self, offset):
+        self.file.seek(offset)
+        return int.from_bytes(self.file.read(8), "little")
+    def pointer(self):
+        """Where a word that leads to memory of the program lies, and the word."""
+        weights = [size for _, _, size in self.writable]
+        while True:
+            offset, _, size = self.random.choices(self.writable, weights)[0]
+            place = offset + self.random.randrange(size // 8) * 8
+            word = self.word(place)
+            if any(address <= word < address + length for _, address, length in self.writable):
+                return place, word
+    def damage(self):
+        place, word = self.pointer()
+        self.old.setdefault(place, word)
+        changed = self.random.choice([0, word + 8, word - 8, word + 4096, word ^ 1 << self.random.randrange(64),
+                                      self.random.getrandbits(64), self.pointer()[1], 2**64 - 1])
+        self.write(place, changed % 2**64)
+    def write(self, place, word):
+        self.file.seek(place)
+        self.file.write(word.to_bytes(8, "little"))
+        self.file.flush()
+    def heal(self):
+        for place, word in self.old.items():
+            self.write(place, word)
+        self.old.clear()
+def damaged(folder):
+    """Structures that lie: no crash, no object twice, and what is missing is told."""
+    if not shutil.which("gcore"):
+        raise live.Skip("gdb is not installed")
+    done = set()
+        if allocator.missing() or allocator.name in done:
+        done.add(allocator.name)
+        program, store = build(folder, allocator), os.path.join(folder, "store.db")
+        with live.Target([program, "3000", "5", os.path.join(folder, "told")], env=env) as target:
+            subprocess.run(["gcore", "-o", f"{folder}/core", str(target.pid)], capture_output=True, check=True,
+                           timeout=120 * live.SLOW)
+            path = f"{folder}/core.{target.pid}"
+        core, complete = Core(path, 7), []
+        for words in (3, 10, 30, 100, 200, 300) if live.is_set("HX_NIGHTLY") else (30, 300):
+            for _ in range(words):
+                core.damage()
+            heapx("import", path, "-o", store, ok=(0, 3))
+            objects = read_objects(store)
+            order = sorted(objects)
+            check(all(a + objects[a] <= b for a, b in zip(order, order[1:])), f"{allocator}: objects overlap")
+            complete.append(live.row(store, "select complete, heap_objects from snapshots"))
+            shares = live.rows(store, "select coverage from allocators where coverage is not null")
+            check(all(0 <= float(share["coverage"]) <= 1 for share in shares), f"{allocator}: {shares}")
+            core.heal()
+            os.unlink(store)
+        print(f"  {allocator}: {[(row['complete'], row['heap_objects']) for row in complete]}")
+        check(not complete[-1]["complete"], f"{allocator}: {complete}")
+        os.unlink(path)
+
+
 if __name__ == "__main__":
-    live.main(blocks, after_fork, churning, cores)
+    live.main(blocks, after_fork, churning, cores, damaged)

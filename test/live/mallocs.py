@@ -115,6 +115,12 @@ def half(folder, program, preload=None):
     check(row["heap_bytes"] is not None and "malloc of its own" in row["notes"], f"{row}")
 
 
+def named(folder, program, preload, name):
+    """It is not walked, but known by a function."""
+    row = snapshot(folder, program, preload, 3)
+    check(name in row["notes"], f"{preload}: {row['notes']}")
+
+
 def known(folder, program, preload=None):
     row = snapshot(folder, program, preload, 0)
     check(row["heap_bytes"] >= 1000 * 100, f"{program} {preload}: {row}")
@@ -139,6 +145,8 @@ def whose(folder):
     half(folder, build(folder, "hidden", [PROGRAM, ALLOCATOR],
                        '-DNAMED=__attribute__((visibility("hidden")))'))
     snapshot(folder, plain, few, 3)
+    google = build(folder, "libgoogle.so", [ALLOCATOR, "void TCMallocInternalMalloc(void) {}"], "-DNAMED=", *shared)
+    named(folder, plain, google, "libgoogle.so (Google's tcmalloc)")
 
 
 if __name__ == "__main__":

@@ -3,9 +3,8 @@
 
 #include <string.h>
 
-const struct hx_allocator *const hx_allocators[] = {&hx_allocator_mallocng, &hx_allocator_oldmalloc,
-                                                    &hx_allocator_mimalloc, &hx_allocator_glibc,
-                                                    NULL};
+#define ALLOCATOR(name) &hx_allocator_##name,
+const struct hx_allocator *const hx_allocators[] = {HX_ALLOCATORS(ALLOCATOR) NULL};
 
 void hx_peek_pages(const struct hx_peek *peek, uint64_t addr, uint8_t *dst, size_t len)
 {

@@ -5,7 +5,7 @@
  * works on live captures, cores and synthetic images alike.
  *
  * To add one: write NAME.c with a `const struct hx_allocator hx_allocator_NAME`, add
- * it to the list in alloc.c and to Makefile.am, a test in test/unit or test/live and
+ * it to the list below and to Makefile.am, a test in test/unit or test/live and
  * a paragraph to heapx(1). Where its heap consists of runs of equal blocks, slabs.h does the rest.
  */
 #ifndef HX_ATTACH_ALLOC_ALLOC_H
@@ -92,8 +92,16 @@ struct hx_allocator {
     void (*end)(void *state);
 };
 
-extern const struct hx_allocator hx_allocator_mallocng, hx_allocator_oldmalloc, hx_allocator_glibc;
-extern const struct hx_allocator hx_allocator_mimalloc;
+/* All of them, in the order in which they are asked. */
+#define HX_ALLOCATORS(X)                                                                           \
+    X(mimalloc)                                                                                    \
+    X(tcmalloc)                                                                                    \
+    X(tbbmalloc)                                                                                   \
+    X(mallocng)                                                                                    \
+    X(oldmalloc)                                                                                   \
+    X(glibc)
+#define HX_ALLOCATOR_DECLARE(name) extern const struct hx_allocator hx_allocator_##name;
+HX_ALLOCATORS(HX_ALLOCATOR_DECLARE)
 
 /* For an image that lacks memory, in which no allocator was found: glibc's heap, proven by its
  * structure alone. As `walk`; what cannot be known without the missing memory is in the notes.

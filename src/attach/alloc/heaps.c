@@ -445,16 +445,20 @@ static hx_error *name_allocators(struct hx_snapshot *snapshot, size_t n)
     return NULL;
 }
 
+/* Where one was recognised and not proven, an empty heap of another one is not all there is. */
 static void sum_up(struct hx_snapshot *snapshot, bool *ret_found)
 {
-    *ret_found = false;
+    bool proven = false, refused = false, used = false;
     for (size_t i = 0; i < snapshot->allocators.n; i++) {
         const struct hx_allocator_share *share = &snapshot->allocators.v[i];
         snapshot->heap_bytes += share->bytes;
         snapshot->free_bytes += share->free_bytes;
         snapshot->overhead_bytes += share->overhead_bytes;
-        *ret_found |= share->proven;
+        proven |= share->proven;
+        refused |= !share->proven;
+        used |= share->proven && share->claimed_bytes;
     }
+    *ret_found = used || (proven && !refused);
 }
 
 static hx_error *walk_cut(struct heaps *heaps)
