@@ -343,6 +343,13 @@ static const char *why_refused(const struct all *all)
     return why;
 }
 
+static uint64_t usable(void *context, const struct hx_slab *slab, uint32_t i)
+{
+    const struct all *all = context;
+    (void)i;
+    return hx_jemalloc_usable(&all->walk[slab->tag & 63], slab);
+}
+
 static hx_error *finish(struct all *all, hx_ranges *excluded, enum hx_walk_verdict *ret)
 {
     uint64_t lost = 0;
@@ -351,7 +358,8 @@ static hx_error *finish(struct all *all, hx_ranges *excluded, enum hx_walk_verdi
         HX_TRY(hx_jemalloc_caches(&all->walk[i], excluded));
     }
     *ret = judge(all);
-    HX_TRY(hx_slabs_put(&all->slabs, NULL, all->snapshot, all->share, all->progress));
+    struct hx_slabs_usable sizes = {usable, all};
+    HX_TRY(hx_slabs_put(&all->slabs, &sizes, all->snapshot, all->share, all->progress));
     for (size_t i = 0; i < all->found->n; i++) {
         const struct hx_jemalloc_walk *walk = &all->walk[i];
         uint64_t least = count_bad(walk) << walk->layout->lg_page;

@@ -28,6 +28,7 @@ struct hx_jemalloc_layout {
     unsigned lg_page;
     bool flat_bins; /* bins follow the arena; else it points to those of each class */
     bool stacks;    /* a cache has a pointer to the top of its stack; else a count */
+    bool unrounded; /* large blocks have the pages that they need, not those of a size class */
     /* in an arena */
     uint32_t internal, caches, nactive, large, base, bins;
     uint32_t mutex[HX_JEMALLOC_MUTEXES]; /* 0: no more */
@@ -95,6 +96,8 @@ struct hx_jemalloc_walk {
     uint64_t root, root_bytes;
     unsigned vaddr; /* bits of an address that the tree tells apart */
     uint64_t n_extents, n_slabs, n_caches;
+    uint64_t against_pad, against_none; /* large blocks that cannot have a page more than they
+                                           need, and those that must */
     /* what cannot be */
     uint64_t bad_arenas, bad_nodes, bad_extents, bad_slabs, bad_caches;
     uint64_t in_work;                   /* extents that are being changed */
@@ -123,6 +126,9 @@ uint64_t hx_jemalloc_bin(const struct hx_jemalloc_walk *walk, uint64_t arena, un
  * extents to the slabs. */
 void hx_jemalloc_find_root(struct hx_jemalloc_walk *walk);
 hx_error *hx_jemalloc_extents(struct hx_jemalloc_walk *walk);
+
+/* Usable bytes of the blocks of a slab. */
+uint64_t hx_jemalloc_usable(const struct hx_jemalloc_walk *walk, const struct hx_slab *slab);
 
 /* The tag of a slab: its record, size class and jemalloc. */
 static inline uint64_t hx_jemalloc_tag(uint64_t record, unsigned szind, unsigned number)

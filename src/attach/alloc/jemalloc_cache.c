@@ -75,7 +75,7 @@ static void mark_all(struct hx_jemalloc_walk *walk, uint64_t at, uint64_t n, uns
         mark_cached(walk, word_at(entry + 8 * i), szind);
 }
 
-/* Marks the block that stacks lie in; its address, 0: there is none. */
+/* Marks the block that an address lies in as jemalloc's; where it begins, 0: there is none. */
 static uint64_t mark_own(struct hx_jemalloc_walk *walk, uint64_t addr)
 {
     struct hx_slabs *slabs = walk->slabs;
@@ -89,7 +89,7 @@ static uint64_t mark_own(struct hx_jemalloc_walk *walk, uint64_t addr)
         return 0;
     }
     hx_slabs_mark(slabs, slab, i, HX_BLOCK_OWN);
-    walk->own_bytes += slab->usable;
+    walk->own_bytes += hx_jemalloc_usable(walk, slab);
     return slab->first + i * slab->stride;
 }
 
@@ -119,6 +119,22 @@ static hx_error *mark_bins(struct hx_jemalloc_walk *walk, uint64_t bins, unsigne
     return NULL;
 }
 
+/* 5.2: what a thread notes of each arena is a block of 8 bytes for each. */
+static void mark_notes(struct hx_jemalloc_walk *walk, uint64_t cache)
+{
+    enum { THREAD = 496 + 920, NUMBER = 4, NOTES = 448 };
+    uint64_t notes = 0;
+    uint32_t n;
+    if (!hx_image_u64(walk->image, cache - THREAD + NOTES, &notes) || !notes ||
+        !hx_image_u32(walk->image, cache - THREAD + NUMBER, &n) || !n || n > 1 << 16)
+        return;
+    const struct hx_slab *slab = hx_slabs_find(walk->slabs, notes);
+    unsigned szind = slab ? hx_jemalloc_tag_size(slab->tag) : 0;
+    if (slab && hx_slab_block(slab, notes) != UINT64_MAX && slab->usable >= 8 * (uint64_t)n &&
+        (!szind || hx_jemalloc_size(szind - 1) < 8 * (uint64_t)n))
+        mark_own(walk, notes);
+}
+
 static hx_error *mark_cache(struct hx_jemalloc_walk *walk, uint64_t cache, hx_ranges *excluded)
 {
     const struct hx_jemalloc_layout *layout = walk->layout;
@@ -133,6 +149,7 @@ static hx_error *mark_cache(struct hx_jemalloc_walk *walk, uint64_t cache, hx_ra
     HX_NEED(hx_vec_push(excluded, (struct hx_range){cache, cache + 32}));
     if (layout->stacks)
         return mark_bins(walk, bins, 0, layout->cache_bins, excluded);
+    mark_notes(walk, cache);
     HX_TRY(mark_bins(walk, bins, 0, small, excluded));
     return mark_bins(walk, large, small, HX_JEMALLOC_SIZES - small, excluded);
 }

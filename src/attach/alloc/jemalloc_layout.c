@@ -2,8 +2,8 @@
 #include "attach/alloc/jemalloc.h"
 
 #define LAYOUT_52                                                                                  \
-    .first = 50200, .last = 50201, .bin_bytes = 280, .bin_regs = 160, .bin_slabs = 200,            \
-    .bin_current = 112, .bin_full = 128, .base_mutex = 16, .base_blocks = 144, .lock = 64,         \
+    .lg_page = 12, .internal = 104, .bin_regs = 160, .bin_slabs = 200, .bin_current = 112,         \
+    .bin_full = 128, .base_mutex = 16, .base_blocks = 144, .lock = 64,                             \
     .cache_bins = HX_JEMALLOC_SIZES, .state_shift = 16, .state_bits = 2, .szind_shift = 18
 
 #define LAYOUT_53                                                                                  \
@@ -43,6 +43,7 @@ const struct hx_jemalloc_layout hx_jemalloc_layouts[] = {
      .lg_page = 12,
      LAYOUT_53,
      .lock = 72,
+     .unrounded = true,
      .cache_bins = 41,
      .internal = 72,
      .caches = 11984,
@@ -51,8 +52,26 @@ const struct hx_jemalloc_layout hx_jemalloc_layouts[] = {
      .base = 80648,
      .bins = 80704,
      .mutex = {11992, 12120, 12352, 31792, 51232, 70704, 80472}},
-    {LAYOUT_52, .lg_page = 12, .internal = 104, .caches = 10192, .nactive = 10344, .large = 10352,
-     .base = 29480, .bins = 29192, .mutex = {10200, 10360, 10472, 15440, 20408, 28952, 29080}},
+    {.first = 50201,
+     .last = 50201,
+     LAYOUT_52,
+     .bin_bytes = 280,
+     .caches = 10192,
+     .nactive = 10344,
+     .large = 10352,
+     .base = 29480,
+     .bins = 29192,
+     .mutex = {10200, 10360, 10472, 15440, 20408, 28952, 29080}},
+    {.first = 50200,
+     .last = 50200,
+     LAYOUT_52,
+     .bin_bytes = 272,
+     .caches = 7032,
+     .nactive = 7192,
+     .large = 7200,
+     .base = 26328,
+     .bins = 26040,
+     .mutex = {7040, 7208, 7320, 12288, 17256, 25800, 25928}},
 };
 const size_t hx_jemalloc_n_layouts = sizeof hx_jemalloc_layouts / sizeof *hx_jemalloc_layouts;
 

@@ -303,14 +303,39 @@ static hx_error *add_slab(struct hx_jemalloc_walk *walk, uint64_t record,
                         });
 }
 
+/* A large block has its size class, and may have a page more, so that it can begin anywhere in its
+ * first one. Where it is not rounded up to its class, small ones tell which it is: no other size
+ * would be in their class. */
+static void vote_pad(struct hx_jemalloc_walk *walk, const struct hx_jemalloc_extent *extent)
+{
+    uint64_t most = hx_jemalloc_size(extent->szind), least = hx_jemalloc_size(extent->szind - 1);
+    uint64_t page = UINT64_C(1) << walk->layout->lg_page;
+    walk->against_none += extent->size > most || extent->block != extent->addr;
+    walk->against_pad += extent->size <= page || extent->size - page <= least;
+}
+
+uint64_t hx_jemalloc_usable(const struct hx_jemalloc_walk *walk, const struct hx_slab *slab)
+{
+    uint64_t pad =
+        walk->against_none > walk->against_pad ? UINT64_C(1) << walk->layout->lg_page : 0;
+    if (!walk->layout->unrounded || slab->n != 1 ||
+        hx_jemalloc_tag_size(slab->tag) < hx_jemalloc_bins(walk->layout))
+        return slab->usable;
+    return slab->end - slab->start - pad;
+}
+
 static hx_error *add_large(struct hx_jemalloc_walk *walk, uint64_t record,
                            const struct hx_jemalloc_extent *extent)
 {
-    uint64_t bytes = hx_jemalloc_size(extent->szind);
+    uint64_t bytes = hx_jemalloc_size(extent->szind), end = extent->addr + extent->size;
+    if (walk->layout->unrounded && extent->szind >= hx_jemalloc_bins(walk->layout)) {
+        vote_pad(walk, extent);
+        bytes = end - extent->block < bytes ? end - extent->block : bytes;
+    }
     return hx_slabs_add(walk->slabs,
                         &(struct hx_slab){
                             .start = extent->addr,
-                            .end = extent->addr + extent->size,
+                            .end = end,
                             .first = extent->block,
                             .stride = bytes,
                             .usable = bytes,
