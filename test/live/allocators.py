@@ -47,6 +47,10 @@ ALLOCATORS = [
     Allocator("mallocng", "1.2.", needs="/usr/bin/musl-gcc", other=(), compiler="musl-gcc"),
     Allocator("mallocng", "", ["-static"], needs="/usr/bin/musl-gcc", other=(), compiler="musl-gcc"),
     Allocator("mallocng", "", ["-static", "-s"], needs="/usr/bin/musl-gcc", other=(), compiler="musl-gcc"),
+    Allocator("jemalloc", "5.", ["-ljemalloc"], needs="libjemalloc.so"),
+    Allocator("jemalloc", "5.", preload="libjemalloc.so.2"),
+    Allocator("jemalloc", "5.", ["-l:libjemalloc.a", "-lm", "-lstdc++"], needs="libjemalloc.a"),
+    Allocator("jemalloc", "5.", ["-static", "-s", "-l:libjemalloc.a", "-lm", "-lstdc++"], needs="libjemalloc.a"),
 ]
 
 

@@ -226,11 +226,15 @@ static void tell_heap(const struct hx_jemalloc_walk *walk, struct hx_snapshot *s
         hx_snapshot_lose(snapshot, "jemalloc's counts that disagree with its extents",
                          walk->disagree + walk->in_work, walk->lost_bytes, 0);
     }
+    if (walk->n_lost_caches)
+        hx_snapshot_note(snapshot, false,
+                         "%" PRIu64 " caches of threads that a fork left behind keep free blocks",
+                         walk->n_lost_caches);
     if (walk->internal_bytes > walk->own_bytes)
         hx_snapshot_note(snapshot, false,
                          "%" PRIu64
-                         " bytes of blocks that jemalloc has from itself (for profiling, "
-                         "or of threads that a fork left behind) count as objects",
+                         " bytes of blocks that jemalloc has from itself (for profiling) "
+                         "count as objects",
                          walk->internal_bytes - walk->own_bytes);
 }
 
@@ -343,23 +347,17 @@ static const char *why_refused(const struct all *all)
     return why;
 }
 
-static uint64_t usable(void *context, const struct hx_slab *slab, uint32_t i)
-{
-    const struct all *all = context;
-    (void)i;
-    return hx_jemalloc_usable(&all->walk[slab->tag & 63], slab);
-}
-
 static hx_error *finish(struct all *all, hx_ranges *excluded, enum hx_walk_verdict *ret)
 {
     uint64_t lost = 0;
     for (size_t i = 0; i < all->found->n; i++) {
         HX_TRY(exclude_globals(&all->walk[i], excluded));
         HX_TRY(hx_jemalloc_caches(&all->walk[i], excluded));
+        if (all->walk[i].internal_bytes > all->walk[i].own_bytes)
+            HX_TRY(hx_jemalloc_lost_caches(&all->walk[i], excluded));
     }
     *ret = judge(all);
-    struct hx_slabs_usable sizes = {usable, all};
-    HX_TRY(hx_slabs_put(&all->slabs, &sizes, all->snapshot, all->share, all->progress));
+    HX_TRY(hx_slabs_put(&all->slabs, NULL, all->snapshot, all->share, all->progress));
     for (size_t i = 0; i < all->found->n; i++) {
         const struct hx_jemalloc_walk *walk = &all->walk[i];
         uint64_t least = count_bad(walk) << walk->layout->lg_page;

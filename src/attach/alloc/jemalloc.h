@@ -95,7 +95,7 @@ struct hx_jemalloc_walk {
     unsigned shard_max[HX_JEMALLOC_BINS_MAX];
     uint64_t root, root_bytes;
     unsigned vaddr; /* bits of an address that the tree tells apart */
-    uint64_t n_extents, n_slabs, n_caches;
+    uint64_t n_extents, n_slabs, n_caches, n_lost_caches;
     uint64_t against_pad, against_none; /* large blocks that cannot have a page more than they
                                            need, and those that must */
     /* what cannot be */
@@ -127,9 +127,6 @@ uint64_t hx_jemalloc_bin(const struct hx_jemalloc_walk *walk, uint64_t arena, un
 void hx_jemalloc_find_root(struct hx_jemalloc_walk *walk);
 hx_error *hx_jemalloc_extents(struct hx_jemalloc_walk *walk);
 
-/* Usable bytes of the blocks of a slab. */
-uint64_t hx_jemalloc_usable(const struct hx_jemalloc_walk *walk, const struct hx_slab *slab);
-
 /* The tag of a slab: its record, size class and jemalloc. */
 static inline uint64_t hx_jemalloc_tag(uint64_t record, unsigned szind, unsigned number)
 {
@@ -147,5 +144,9 @@ static inline uint64_t hx_jemalloc_tag_record(uint64_t tag)
 /* Marks what the caches of threads hold, and the memory of their stacks; that of the caches, in
  * thread-local storage, is excluded. Slabs are sorted. */
 hx_error *hx_jemalloc_caches(struct hx_jemalloc_walk *walk, hx_ranges *excluded);
+
+/* The same of caches that no arena knows: a child has those of its parent's other threads, whose
+ * blocks nobody can get at. Looks through the whole image. */
+hx_error *hx_jemalloc_lost_caches(struct hx_jemalloc_walk *walk, hx_ranges *excluded);
 
 #endif

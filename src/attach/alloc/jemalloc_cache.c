@@ -89,7 +89,7 @@ static uint64_t mark_own(struct hx_jemalloc_walk *walk, uint64_t addr)
         return 0;
     }
     hx_slabs_mark(slabs, slab, i, HX_BLOCK_OWN);
-    walk->own_bytes += hx_jemalloc_usable(walk, slab);
+    walk->own_bytes += slab->usable;
     return slab->first + i * slab->stride;
 }
 
@@ -178,6 +178,59 @@ hx_error *hx_jemalloc_caches(struct hx_jemalloc_walk *walk, hx_ranges *excluded)
         if (!hx_image_u64(walk->image, walk->arenas.v[i].addr + walk->layout->caches, &first))
             walk->bad_caches++;
         HX_TRY(mark_ring(walk, first, excluded));
+    }
+    return NULL;
+}
+
+/* --- caches in no ring --------------------------------------------------------------------- */
+
+/* Is there a cache at that address, in use and not met before? What it consists of leads back to
+ * it, and its stacks lie in a block. */
+static bool is_lost_cache(const struct hx_jemalloc_walk *walk, uint64_t cache)
+{
+    enum { SMALL_52 = 16 - 920, LARGE_52 = 1000 - 920 };
+    const struct hx_jemalloc_layout *layout = walk->layout;
+    uint64_t bins, large, back, stack;
+    if (!hx_image_u64(walk->image, cache + 16, &bins))
+        return false;
+    if (layout->stacks
+            ? !hx_image_u64(walk->image, bins - 8, &back) || back != cache - 16
+            : bins != cache + SMALL_52 || !hx_image_u64(walk->image, cache + 24, &large) ||
+                  large != cache + LARGE_52)
+        return false;
+    if (!hx_image_u64(walk->image, bins + (layout->stacks ? 0 : 16), &stack))
+        return false;
+    const struct hx_slab *slab = hx_slabs_find(walk->slabs, stack);
+    return slab && slab->n == 1 && stack >= slab->first &&
+           hx_slabs_use(walk->slabs, slab, 0) == HX_BLOCK_LIVE;
+}
+
+static bool is_arena(const struct hx_jemalloc_walk *walk, uint64_t addr)
+{
+    for (size_t i = 0; i < walk->arenas.n; i++)
+        if (walk->arenas.v[i].addr == addr)
+            return true;
+    return false;
+}
+
+hx_error *hx_jemalloc_lost_caches(struct hx_jemalloc_walk *walk, hx_ranges *excluded)
+{
+    const struct hx_image *image = walk->image;
+    uint64_t low = UINT64_MAX, high = 0, arena_at = walk->layout->stacks ? 24 : 32;
+    for (size_t i = 0; i < walk->arenas.n; i++) {
+        low = walk->arenas.v[i].addr < low ? walk->arenas.v[i].addr : low;
+        high = walk->arenas.v[i].addr > high ? walk->arenas.v[i].addr : high;
+    }
+    for (size_t i = 0; i < image->n; i++) {
+        const struct hx_span *span = &image->span[i];
+        for (uint64_t at = span->start; at + 8 <= span->end; at += 8) {
+            uint64_t word = word_at(span->bytes + (at - span->start));
+            if (word < low || word > high || !is_arena(walk, word) ||
+                !is_lost_cache(walk, at - arena_at))
+                continue;
+            walk->n_lost_caches++;
+            HX_TRY(mark_cache(walk, at - arena_at, excluded));
+        }
     }
     return NULL;
 }

@@ -300,6 +300,21 @@ static hx_error *add_code(const struct hx_alloc_target *target, struct hx_jemall
     return NULL;
 }
 
+/* A thread that was stopped on the way into or out of a mutex is not out of jemalloc. */
+static hx_error *add_mutex_code(hx_modules *modules, struct hx_guard *ret)
+{
+    static const char *const names[] = {"pthread_mutex_lock", "pthread_mutex_trylock",
+                                        "pthread_mutex_unlock"};
+    for (size_t i = 0; i < hx_modules_count(modules); i++)
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+            uint64_t addr, size;
+            if (!hx_module_symbol(modules, i, names[k], &addr, &size))
+                break;
+            HX_NEED(hx_vec_push(&ret->code, (struct hx_range){addr, addr + size}));
+        }
+    return NULL;
+}
+
 static hx_error *push_lock(struct hx_guard *guard, uint64_t addr)
 {
     HX_NEED(hx_vec_push(&guard->locks, (struct hx_lock_word){.addr = addr, .mask = UINT32_MAX}));
@@ -330,6 +345,9 @@ hx_error *hx_jemalloc_guard(void *state, const struct hx_alloc_target *target, s
     HX_NEED(arena);
     for (size_t i = 0; i < found->code.n; i++)
         HX_NEED(hx_vec_push(&ret->code, found->code.v[i]));
+    if (found->code.n)
+        HX_TRY(add_mutex_code(target->modules, ret));
+    ret->lockless = found->code.n != 0;
     for (size_t i = 0; i < found->n; i++) {
         const struct hx_jemalloc_heap *heap = &found->heap[i];
         if (!heap->layout)

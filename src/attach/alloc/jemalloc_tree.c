@@ -314,16 +314,6 @@ static void vote_pad(struct hx_jemalloc_walk *walk, const struct hx_jemalloc_ext
     walk->against_pad += extent->size <= page || extent->size - page <= least;
 }
 
-uint64_t hx_jemalloc_usable(const struct hx_jemalloc_walk *walk, const struct hx_slab *slab)
-{
-    uint64_t pad =
-        walk->against_none > walk->against_pad ? UINT64_C(1) << walk->layout->lg_page : 0;
-    if (!walk->layout->unrounded || slab->n != 1 ||
-        hx_jemalloc_tag_size(slab->tag) < hx_jemalloc_bins(walk->layout))
-        return slab->usable;
-    return slab->end - slab->start - pad;
-}
-
 static hx_error *add_large(struct hx_jemalloc_walk *walk, uint64_t record,
                            const struct hx_jemalloc_extent *extent)
 {
@@ -426,10 +416,24 @@ static hx_error *add_extents(struct hx_jemalloc_walk *walk, const struct shape *
     return NULL;
 }
 
+static void cut_large(struct hx_jemalloc_walk *walk, size_t first)
+{
+    uint64_t pad =
+        walk->against_none > walk->against_pad ? UINT64_C(1) << walk->layout->lg_page : 0;
+    for (size_t i = first; i < walk->slabs->slab.n; i++) {
+        struct hx_slab *slab = &walk->slabs->slab.v[i];
+        uint64_t bytes = slab->end - slab->start - pad;
+        if (slab->n == 1 && hx_jemalloc_tag_size(slab->tag) >= hx_jemalloc_bins(walk->layout) &&
+            bytes && bytes <= slab->end - slab->first)
+            slab->usable = slab->stride = bytes;
+    }
+}
+
 hx_error *hx_jemalloc_extents(struct hx_jemalloc_walk *walk)
 {
     struct shape shape = shape_of(walk->layout, walk->vaddr);
     nodes level = {0}, next = {0};
+    size_t first = walk->slabs->slab.n;
     hx_error *err = NULL;
     HX_NEED(hx_vec_push(&level, (struct node){walk->root, 0}));
     for (unsigned i = 0; i + 1 < shape.levels && !err; i++) {
@@ -444,6 +448,8 @@ hx_error *hx_jemalloc_extents(struct hx_jemalloc_walk *walk)
     }
     for (size_t i = 0; i < level.n && !err; i++)
         err = add_extents(walk, &shape, &level.v[i]);
+    if (walk->layout->unrounded)
+        cut_large(walk, first);
     hx_vec_free(&level);
     hx_vec_free(&next);
     return err;
