@@ -156,13 +156,15 @@ static void check_bins(struct hx_jemalloc_walk *walk, const struct hx_jemalloc_a
     }
     if (!counted)
         return;
+    walk->counts = true;
     walk->checked += checked;
     walk->disagree += disagree;
 }
 
 static void check_heap(struct hx_jemalloc_walk *walk)
 {
-    bool bins = !walk->layout->flat_bins || !has_shards(walk);
+    walk->shards = has_shards(walk);
+    bool bins = !walk->layout->flat_bins || !walk->shards;
     for (size_t i = 0; i < walk->arenas.n; i++) {
         const struct hx_jemalloc_arena *arena = &walk->arenas.v[i];
         uint64_t active, internal;
@@ -226,7 +228,13 @@ static void tell_heap(const struct hx_jemalloc_walk *walk, struct hx_snapshot *s
         hx_snapshot_lose(snapshot, "jemalloc's counts that disagree with its extents",
                          walk->disagree + walk->in_work, walk->lost_bytes, 0);
     }
-    if (walk->n_lost_caches)
+    if (!walk->counts && walk->n_slabs && !walk->n_lost_caches && !walk->shards) {
+        hx_snapshot_note(snapshot, true,
+                         "jemalloc counts nothing and no cache of a thread was found: blocks in "
+                         "them count as live");
+        hx_snapshot_lose(snapshot, "caches of jemalloc's threads not found", 1, 0, 0);
+    }
+    if (walk->n_lost_caches && walk->counts)
         hx_snapshot_note(snapshot, false,
                          "%" PRIu64 " caches of threads that a fork left behind keep free blocks",
                          walk->n_lost_caches);
@@ -243,10 +251,12 @@ static hx_error *note_evidence(struct all *all, const char *refused)
     const struct hx_jemalloc_walk *walk = &all->walk[0];
     uint64_t extents = 0, arenas = 0, caches = 0, disagree = 0;
     char *evidence = NULL;
+    bool counts = true;
     for (size_t i = 0; i < all->found->n; i++) {
         extents += all->walk[i].n_extents;
         arenas += all->walk[i].arenas.n;
         caches += all->walk[i].n_caches;
+        counts &= all->walk[i].counts;
         disagree += all->walk[i].disagree;
     }
     if (refused)
@@ -257,7 +267,9 @@ static hx_error *note_evidence(struct all *all, const char *refused)
                          " extents, %" PRIu64 " caches of threads, %s",
                          walk->heap->version[0] ? "version string" : "no version string",
                          all->share->module, arenas, extents, caches,
-                         disagree ? "counts disagree" : "all counts agree") >= 0);
+                         disagree ? "counts disagree"
+                         : counts ? "all counts agree"
+                                  : "counts of pages agree") >= 0);
     free(all->share->evidence);
     all->share->evidence = evidence;
     return NULL;
@@ -353,7 +365,7 @@ static hx_error *finish(struct all *all, hx_ranges *excluded, enum hx_walk_verdi
     for (size_t i = 0; i < all->found->n; i++) {
         HX_TRY(exclude_globals(&all->walk[i], excluded));
         HX_TRY(hx_jemalloc_caches(&all->walk[i], excluded));
-        if (all->walk[i].internal_bytes > all->walk[i].own_bytes)
+        if (!all->walk[i].counts || all->walk[i].internal_bytes > all->walk[i].own_bytes)
             HX_TRY(hx_jemalloc_lost_caches(&all->walk[i], excluded));
     }
     *ret = judge(all);

@@ -37,6 +37,7 @@ struct hx_jemalloc_layout {
     uint16_t base_mutex, base_blocks;
     uint16_t lock;       /* in a mutex: the word of the system's */
     uint16_t cache_bins; /* of one thread, at most */
+    uint16_t cache_self; /* from what arenas have in their ring to the pointer to the cache */
     uint8_t state_shift, state_bits, szind_shift;
 };
 extern const struct hx_jemalloc_layout hx_jemalloc_layouts[];
@@ -100,8 +101,10 @@ struct hx_jemalloc_walk {
                                            need, and those that must */
     /* what cannot be */
     uint64_t bad_arenas, bad_nodes, bad_extents, bad_slabs, bad_caches;
-    uint64_t in_work;                   /* extents that are being changed */
-    uint64_t checked, disagree;         /* counters */
+    uint64_t in_work;           /* extents that are being changed */
+    bool shards;                /* bins have several */
+    bool counts;                /* it was built to count blocks, and to have rings of caches */
+    uint64_t checked, disagree; /* counters */
     uint64_t active_bytes, lost_bytes;  /* that arenas count, and of those the ones not found */
     uint64_t own_bytes, internal_bytes; /* blocks that jemalloc has from itself: found, counted */
 };

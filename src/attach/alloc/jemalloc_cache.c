@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+/* In thread-local storage a cache of 5.3 is two: what arenas have in their ring, and what has the
+ * stacks, behind a pointer back. */
 enum {
     CACHES_MAX = 1 << 20, /* in the ring of an arena */
     STACK_MAX = 8192,     /* blocks in a stack */
@@ -141,14 +143,14 @@ static hx_error *mark_cache(struct hx_jemalloc_walk *walk, uint64_t cache, hx_ra
     unsigned small = hx_jemalloc_bins(layout);
     uint64_t bins = 0, large = 0;
     walk->n_caches++;
-    if (!hx_image_u64(walk->image, cache + 16, &bins) ||
+    if (!hx_image_u64(walk->image, cache + (layout->stacks ? layout->cache_self : 16), &bins) ||
         (!layout->stacks && !hx_image_u64(walk->image, cache + 24, &large))) {
         walk->bad_caches++;
         return NULL;
     }
     HX_NEED(hx_vec_push(excluded, (struct hx_range){cache, cache + 32}));
     if (layout->stacks)
-        return mark_bins(walk, bins, 0, layout->cache_bins, excluded);
+        return mark_bins(walk, bins + 8, 0, layout->cache_bins, excluded);
     mark_notes(walk, cache);
     HX_TRY(mark_bins(walk, bins, 0, small, excluded));
     return mark_bins(walk, large, small, HX_JEMALLOC_SIZES - small, excluded);
@@ -191,8 +193,9 @@ static bool is_lost_cache(const struct hx_jemalloc_walk *walk, uint64_t cache)
     enum { SMALL_52 = 16 - 920, LARGE_52 = 1000 - 920 };
     const struct hx_jemalloc_layout *layout = walk->layout;
     uint64_t bins, large, back, stack;
-    if (!hx_image_u64(walk->image, cache + 16, &bins))
+    if (!hx_image_u64(walk->image, cache + (layout->stacks ? layout->cache_self : 16), &bins))
         return false;
+    bins += layout->stacks ? 8 : 0;
     if (layout->stacks
             ? !hx_image_u64(walk->image, bins - 8, &back) || back != cache - 16
             : bins != cache + SMALL_52 || !hx_image_u64(walk->image, cache + 24, &large) ||
