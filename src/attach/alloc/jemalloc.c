@@ -238,12 +238,15 @@ static void tell_heap(const struct hx_jemalloc_walk *walk, struct hx_snapshot *s
         hx_snapshot_note(snapshot, false,
                          "%" PRIu64 " caches of threads that a fork left behind keep free blocks",
                          walk->n_lost_caches);
-    if (walk->internal_bytes > walk->own_bytes)
-        hx_snapshot_note(snapshot, false,
+    if (walk->internal_bytes > walk->own_bytes) {
+        hx_snapshot_note(snapshot, true,
                          "%" PRIu64
                          " bytes of blocks that jemalloc has from itself (for profiling) "
                          "count as objects",
                          walk->internal_bytes - walk->own_bytes);
+        hx_snapshot_lose(snapshot, "blocks of jemalloc's own that were not found", 1,
+                         walk->internal_bytes - walk->own_bytes, 0);
+    }
 }
 
 static hx_error *note_evidence(struct all *all, const char *refused)

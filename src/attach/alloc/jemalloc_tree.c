@@ -314,10 +314,27 @@ static void vote_pad(struct hx_jemalloc_walk *walk, const struct hx_jemalloc_ext
     walk->against_pad += extent->size <= page || extent->size - page <= least;
 }
 
+/* A block that is sampled has the pages of the smallest large one. */
+static bool is_large(const struct hx_jemalloc_walk *walk, const struct hx_jemalloc_extent *extent)
+{
+    unsigned small = hx_jemalloc_bins(walk->layout);
+    uint64_t page = UINT64_C(1) << walk->layout->lg_page, size = extent->size;
+    uint64_t whole = hx_jemalloc_size(extent->szind < small ? small : extent->szind);
+    if (extent->block & 63)
+        return false;
+    if (walk->layout->unrounded && extent->szind > small)
+        return size <= whole + page && size > hx_jemalloc_size(extent->szind - 1);
+    return size == whole || size == whole + page;
+}
+
 static hx_error *add_large(struct hx_jemalloc_walk *walk, uint64_t record,
                            const struct hx_jemalloc_extent *extent)
 {
     uint64_t bytes = hx_jemalloc_size(extent->szind), end = extent->addr + extent->size;
+    if (!is_large(walk, extent)) {
+        walk->bad_extents++;
+        return NULL;
+    }
     if (walk->layout->unrounded && extent->szind >= hx_jemalloc_bins(walk->layout)) {
         vote_pad(walk, extent);
         bytes = end - extent->block < bytes ? end - extent->block : bytes;

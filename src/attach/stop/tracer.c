@@ -352,14 +352,15 @@ static bool is_code(const struct hx_way_out *way, uint64_t addr)
     return false;
 }
 
-/* Is the thread in the code, or, where a lock is held, was it called from there a few frames ago?
+/* Is the thread in the code, or was it called from there a few frames ago? Where locks do not tell,
+ * that is asked only of those that may have waited for one: old words lie on the stacks of others.
  */
 static bool is_inside_code(pid_t pid, const struct hx_thread *thread, const struct hx_way_out *way,
                            size_t held)
 {
     if (is_code(way, thread->pc))
         return true;
-    if (way->lockless && !held)
+    if (way->lockless && !held && !thread->in_syscall)
         return false;
     uint64_t words[64];
     struct iovec local = {.iov_base = words, .iov_len = sizeof words};
