@@ -385,7 +385,7 @@ static hx_error *add_extent(struct hx_jemalloc_walk *walk, uint64_t record,
 {
     struct hx_jemalloc_arena *arena = arena_of(walk, extent->arena);
     bool active = extent->state == HX_JEMALLOC_ACTIVE && extent->szind < HX_JEMALLOC_SIZES;
-    if (!arena) {
+    if (!arena || (active && !extent->committed)) {
         walk->bad_extents++;
         return NULL;
     }
