@@ -228,6 +228,11 @@ static void tell_heap(const struct hx_jemalloc_walk *walk, struct hx_snapshot *s
         hx_snapshot_lose(snapshot, "jemalloc's counts that disagree with its extents",
                          walk->disagree + walk->in_work, walk->lost_bytes, 0);
     }
+    if (walk->n_huge) {
+        hx_snapshot_note(snapshot, true,
+                         "jemalloc has huge pages: what of them is free is not seen as its memory");
+        hx_snapshot_lose(snapshot, "free parts of jemalloc's huge pages", 1, 0, 0);
+    }
     if (!walk->counts && walk->n_slabs && !walk->n_lost_caches && !walk->shards) {
         hx_snapshot_note(snapshot, true,
                          "jemalloc counts nothing and no cache of a thread was found: blocks in "
@@ -421,6 +426,7 @@ static void jemalloc_end(void *state)
 }
 
 const struct hx_allocator hx_allocator_jemalloc = {.name = "jemalloc",
+                                                   .linked = true,
                                                    .find = hx_jemalloc_find,
                                                    .guard = hx_jemalloc_guard,
                                                    .walk = jemalloc_walk,

@@ -71,6 +71,7 @@ struct hx_jemalloc_extent {
     const uint8_t *bitmap; /* of a slab; readable as far as its blocks need */
     unsigned arena, state, szind, nfree, shard;
     bool slab, committed;
+    bool huge; /* its pages are those of the allocator of huge pages (5.3) */
 };
 enum { HX_JEMALLOC_ACTIVE, HX_JEMALLOC_DIRTY, HX_JEMALLOC_MUZZY, HX_JEMALLOC_RETAINED };
 
@@ -96,7 +97,7 @@ struct hx_jemalloc_walk {
     unsigned shard_max[HX_JEMALLOC_BINS_MAX];
     uint64_t root, root_bytes;
     unsigned vaddr; /* bits of an address that the tree tells apart */
-    uint64_t n_extents, n_slabs, n_caches, n_lost_caches;
+    uint64_t n_extents, n_slabs, n_caches, n_lost_caches, n_huge;
     uint64_t against_pad, against_none; /* large blocks that cannot have a page more than they
                                            need, and those that must */
     /* what cannot be */

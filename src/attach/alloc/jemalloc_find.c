@@ -13,7 +13,6 @@
 #include <string.h>
 
 enum {
-    PAGE = 4096,
     CHUNK = 32768,       /* bytes of one read */
     DATA_MIN = 96 << 10, /* the smallest root and the array */
     TESTS_MAX = 20000,   /* base blocks that are looked for in one process */
@@ -30,19 +29,6 @@ struct search {
     unsigned tests;
     uint64_t refused; /* no base block */
 };
-
-/* Reads data that need not all be there: pages that the process never wrote are zero. */
-static void read_data(const struct hx_peek *peek, uint64_t addr, void *dst, size_t len)
-{
-    if (hx_peek_read(peek, addr, dst, len))
-        return;
-    for (size_t done = 0, n; done < len; done += n) {
-        n = PAGE - (addr + done) % PAGE;
-        n = n < len - done ? n : len - done;
-        if (!hx_peek_read(peek, addr + done, (uint8_t *)dst + done, n))
-            memset((uint8_t *)dst + done, 0, n);
-    }
-}
 
 /* --- an arena ---------------------------------------------------------------------------- */
 
@@ -85,7 +71,7 @@ static bool is_array(const struct search *search, const struct hx_jemalloc_layou
     unsigned n = 0, good = 0;
     if (!arena || array & 63)
         return false;
-    read_data(peek, array, arena, HX_JEMALLOC_ARENAS_MAX * sizeof *arena);
+    hx_peek_pages(peek, array, (uint8_t *)arena, HX_JEMALLOC_ARENAS_MAX * sizeof *arena);
     for (int i = 0; i < HX_JEMALLOC_ARENAS_MAX; i++) {
         n += arena[i] != 0;
         good += arena[i] && !(arena[i] & 63) && arena_number(peek, layout, arena[i]) == i;
@@ -189,7 +175,7 @@ static void scan_data(struct search *search, struct hx_jemalloc_heap *heap, uint
     for (uint64_t at = start; at < end && search->looked < data_max; at += CHUNK) {
         size_t len = end - at < CHUNK ? end - at : CHUNK;
         search->looked += len;
-        read_data(peek, at, search->buffer, len);
+        hx_peek_pages(peek, at, search->buffer, len);
         for (size_t i = 0; i + 8 <= len && !heap->arenas; i += 8) {
             uint64_t word;
             memcpy(&word, search->buffer + i, sizeof word);
@@ -352,7 +338,7 @@ hx_error *hx_jemalloc_guard(void *state, const struct hx_alloc_target *target, s
         const struct hx_jemalloc_heap *heap = &found->heap[i];
         if (!heap->layout)
             continue;
-        read_data(target->peek, heap->arenas, arena, bytes);
+        hx_peek_pages(target->peek, heap->arenas, (uint8_t *)arena, bytes);
         for (size_t k = 0; k < HX_JEMALLOC_ARENAS_MAX; k++)
             if (arena[k])
                 HX_TRY(guard_arena(heap->layout, target->peek, arena[k], ret));

@@ -104,6 +104,7 @@ bool hx_jemalloc_extent(const struct hx_jemalloc_walk *walk, uint64_t record,
         .arena = (unsigned)bits_at(word[0], 0, 12),
         .slab = word[0] >> 12 & 1,
         .committed = word[0] >> 13 & 1,
+        .huge = layout->stacks && word[0] >> 14 & 1,
         .state = (unsigned)bits_at(word[0], layout->state_shift, layout->state_bits),
         .szind = (unsigned)bits_at(word[0], layout->szind_shift, 8),
         .nfree = (unsigned)bits_at(word[0], layout->szind_shift + 8, layout->lg_page - 2),
@@ -390,6 +391,7 @@ static hx_error *add_extent(struct hx_jemalloc_walk *walk, uint64_t record,
         return NULL;
     }
     walk->n_extents++;
+    walk->n_huge += extent->huge;
     walk->in_work += extent->state > HX_JEMALLOC_RETAINED;
     if (active)
         count_active(walk, arena, extent);
