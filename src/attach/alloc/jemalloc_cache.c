@@ -95,25 +95,40 @@ static uint64_t mark_own(struct hx_jemalloc_walk *walk, uint64_t addr)
     return slab->first + i * slab->stride;
 }
 
+/* Words of a cache; pages that nobody has touched are zero. False: there are none. */
+static bool read_bins(const struct hx_jemalloc_walk *walk, uint64_t bins, unsigned n,
+                      uint8_t (*ret)[BIN_BYTES])
+{
+    bool found = false;
+    for (unsigned i = 0; i < n * (BIN_BYTES / 8); i++) {
+        uint64_t word = 0;
+        found |= hx_image_u64(walk->image, bins + 8 * (uint64_t)i, &word);
+        memcpy(&ret[0][8 * i], &word, sizeof word);
+    }
+    return found;
+}
+
 static hx_error *mark_bins(struct hx_jemalloc_walk *walk, uint64_t bins, unsigned first, unsigned n,
                            hx_ranges *excluded)
 {
-    const uint8_t *bin = hx_image_at(walk->image, bins, (size_t)n * BIN_BYTES);
+    uint8_t bin[HX_JEMALLOC_SIZES][BIN_BYTES];
     uint16_t below = 0;
-    if (!bin) {
-        walk->bad_caches++;
+    if (!read_bins(walk, bins, n, bin)) {
+        walk->bad_caches += first == 0;
         return NULL;
     }
-    HX_NEED(hx_vec_push(excluded, (struct hx_range){bins, bins + (uint64_t)n * BIN_BYTES}));
-    for (unsigned i = 0; i < n; i++, bin += BIN_BYTES) {
-        uint64_t block = 0, place = walk->layout->stacks ? word_at(bin) : word_at(bin + 16);
+    if (!hx_slabs_find(walk->slabs, bins))
+        HX_NEED(hx_vec_push(excluded, (struct hx_range){bins, bins + (uint64_t)n * BIN_BYTES}));
+    for (unsigned i = 0; i < n; i++) {
+        uint64_t block = 0, place = word_at(bin[i] + (walk->layout->stacks ? 0 : 16));
         if (!place)
             continue;
         if (i + first == 0) {
             block = mark_own(walk, place);
             below = (uint16_t)(block + 8);
         }
-        struct stack stack = walk->layout->stacks ? read_stack(bin, below) : read_counted(bin);
+        struct stack stack =
+            walk->layout->stacks ? read_stack(bin[i], below) : read_counted(bin[i]);
         mark_all(walk, stack.top, stack.n, first + i);
         mark_all(walk, stack.guard, i || block ? stack.n_guarded : 0, first + i);
         below = stack.bottom;
@@ -148,7 +163,8 @@ static hx_error *mark_cache(struct hx_jemalloc_walk *walk, uint64_t cache, hx_ra
         walk->bad_caches++;
         return NULL;
     }
-    HX_NEED(hx_vec_push(excluded, (struct hx_range){cache, cache + 32}));
+    if (!hx_slabs_find(walk->slabs, cache))
+        HX_NEED(hx_vec_push(excluded, (struct hx_range){cache, cache + 32}));
     if (layout->stacks)
         return mark_bins(walk, bins + 8, 0, layout->cache_bins, excluded);
     mark_notes(walk, cache);
