@@ -77,6 +77,7 @@ static hx_error *prepare_request(struct capture *capture, struct hx_memory_need 
         err = hx_target_guard(&target, &guard);
     }
     request->n_locks = request->n_codes = 0;
+    request->lockless = guard.lockless;
     for (size_t i = 0; !err && i < guard.locks.n && i < HX_AGENT_LOCKS_MAX; i++)
         request->lock[request->n_locks++] = guard.locks.v[i];
     for (size_t i = 0; !err && i < guard.code.n && i < HX_AGENT_CODES_MAX; i++)

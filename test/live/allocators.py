@@ -55,10 +55,6 @@ ALLOCATORS = [
     Allocator("mallocng", "1.2.", needs="/usr/bin/musl-gcc", other=(), compiler="musl-gcc"),
     Allocator("mallocng", "", ["-static"], needs="/usr/bin/musl-gcc", other=(), compiler="musl-gcc"),
     Allocator("mallocng", "", ["-static", "-s"], needs="/usr/bin/musl-gcc", other=(), compiler="musl-gcc"),
-    Allocator("mimalloc", "2.0", preload="libmimalloc.so.2", inside=True),
-    Allocator("mimalloc", "2.0", MIMALLOC, needs="libmimalloc.so", inside=True),
-    # its segments lie in a block of glibc's
-    Allocator("mimalloc", "2.0", [*MIMALLOC, "-DNESTED"], needs="libmimalloc.so", inside=True),
     Allocator("tcmalloc", "2.", ["-ltcmalloc_minimal"], needs="libtcmalloc_minimal.so"),
     Allocator("tcmalloc", "2.", preload="libtcmalloc_minimal.so.4"),
     Allocator("tcmalloc", "2.", preload="libtcmalloc.so.4"),
@@ -67,6 +63,14 @@ ALLOCATORS = [
     Allocator("tbbmalloc", "2", ["-DPREFIX(name)=scalable_##name", "-DUSABLE=scalable_msize", "-ltbbmalloc"],
               needs="libtbbmalloc.so", inside=True),
     Allocator("tbbmalloc", "2", preload="libtbbmalloc_proxy.so.2", inside=True),
+    Allocator("mimalloc", "2.0", preload="libmimalloc.so.2", inside=True),
+    Allocator("mimalloc", "2.0", MIMALLOC, needs="libmimalloc.so", inside=True),
+    # its segments lie in a block of glibc's
+    Allocator("mimalloc", "2.0", [*MIMALLOC, "-DNESTED"], needs="libmimalloc.so", inside=True),
+    Allocator("jemalloc", "5.", ["-ljemalloc"], needs="libjemalloc.so"),
+    Allocator("jemalloc", "5.", preload="libjemalloc.so.2"),
+    Allocator("jemalloc", "5.", ["-l:libjemalloc.a", "-lm", "-lstdc++"], needs="libjemalloc.a"),
+    Allocator("jemalloc", "5.", ["-static", "-s", "-l:libjemalloc.a", "-lm", "-lstdc++"], needs="libjemalloc.a"),
 ]
 
 
@@ -113,7 +117,6 @@ def compare(allocator, store, truth, extra=EXTRA):
     check(not missing, f"{allocator}: {len(missing)} missing: {[(hex(a), truth[a]) for a in missing[:5]]}")
     check(not sizes, f"{allocator}: sizes: {[(hex(a), truth[a], objects[a]) for a in sizes[:5]]}")
     check(len(more) <= extra, f"{allocator}: {len(more)} more: {[(hex(a), objects[a]) for a in sorted(more)[:8]]}")
-    check(max(objects.values()) < 1 << 30, f"{allocator}: the block around its heap is an object")
     order = sorted(objects)
     check(all(a + objects[a] <= b for a, b in zip(order, order[1:])), f"{allocator}: objects overlap")
 
@@ -204,6 +207,7 @@ def cores(folder):
 
 class Core:
     """A core whose words can be damaged, and put right again."""
+
     def __init__(self, path, seed):
         self.file, self.random, self.old = open(path, "r+b"), random.Random(seed), {}
         header = self.file.read(64)
@@ -211,9 +215,11 @@ class Core:
         heads = [struct.unpack("<IIQQQQQQ", self.file.read(56)) for _ in range(struct.unpack_from("<H", header, 56)[0])]
         self.writable = [(offset, address, size) for kind, flags, offset, address, _, size, *_ in heads
                          if kind == 1 and flags & 2 and size]
+
     def word(self, offset):
         self.file.seek(offset)
         return int.from_bytes(self.file.read(8), "little")
+
     def pointer(self):
         """Where a word that leads to memory of the program lies, and the word."""
         weights = [size for _, _, size in self.writable]
@@ -223,36 +229,45 @@ class Core:
             word = self.word(place)
             if any(address <= word < address + length for _, address, length in self.writable):
                 return place, word
+
     def damage(self):
         place, word = self.pointer()
         self.old.setdefault(place, word)
         changed = self.random.choice([0, word + 8, word - 8, word + 4096, word ^ 1 << self.random.randrange(64),
                                       self.random.getrandbits(64), self.pointer()[1], 2**64 - 1])
         self.write(place, changed % 2**64)
+
     def write(self, place, word):
         self.file.seek(place)
         self.file.write(word.to_bytes(8, "little"))
         self.file.flush()
+
     def heal(self):
         for place, word in self.old.items():
             self.write(place, word)
         self.old.clear()
+
+
 def damaged(folder):
     """Structures that lie: no crash, no object twice, and what is missing is told."""
     if not shutil.which("gcore"):
         raise live.Skip("gdb is not installed")
     done = set()
+    for allocator in ALLOCATORS:
         if allocator.missing() or allocator.name in done:
+            continue
         done.add(allocator.name)
         program, store = build(folder, allocator), os.path.join(folder, "store.db")
+        env = dict(os.environ, LD_PRELOAD=allocator.path(allocator.preload)) if allocator.preload else None
         with live.Target([program, "3000", "5", os.path.join(folder, "told")], env=env) as target:
+            target.wait_line("ready")
             subprocess.run(["gcore", "-o", f"{folder}/core", str(target.pid)], capture_output=True, check=True,
                            timeout=120 * live.SLOW)
             path = f"{folder}/core.{target.pid}"
-        core, complete = Core(path, 7), []
+        image, complete = Core(path, 7), []
         for words in (3, 10, 30, 100, 200, 300) if live.is_set("HX_NIGHTLY") else (30, 300):
             for _ in range(words):
-                core.damage()
+                image.damage()
             heapx("import", path, "-o", store, ok=(0, 3))
             objects = read_objects(store)
             order = sorted(objects)
@@ -260,7 +275,7 @@ def damaged(folder):
             complete.append(live.row(store, "select complete, heap_objects from snapshots"))
             shares = live.rows(store, "select coverage from allocators where coverage is not null")
             check(all(0 <= float(share["coverage"]) <= 1 for share in shares), f"{allocator}: {shares}")
-            core.heal()
+            image.heal()
             os.unlink(store)
         print(f"  {allocator}: {[(row['complete'], row['heap_objects']) for row in complete]}")
         check(not complete[-1]["complete"], f"{allocator}: {complete}")

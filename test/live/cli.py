@@ -5,7 +5,6 @@ Exit statuses, formats, series that end in every way, and that nothing half-writ
 """
 import csv
 import ctypes
-import glob
 import io
 import json
 import os
@@ -15,6 +14,7 @@ import subprocess
 import time
 
 import live
+import mallocs
 from live import check, heapx
 
 PYTHON = ["python3", "-c", "import sys; d = {i: str(i) for i in range(20000)}; "
@@ -282,15 +282,13 @@ def stdout_that_fails(folder):
 
 def unknown_allocator(folder):
     """What nobody walked is NULL, has no part in the account, and is among the losses."""
-    library = next(iter(glob.glob("/usr/lib*/*/libjemalloc.so.2")), None)
-    if not library:
-        print("  libjemalloc is not installed: left out")
-        return
+    library = mallocs.build(folder, "libpool.so", [mallocs.ALLOCATOR], "-DNAMED=", "-shared", "-fPIC")
+    program = mallocs.build(folder, "program", [mallocs.PROGRAM])
     store = os.path.join(folder, "store")
-    with live.Target(PYTHON, env=dict(os.environ, LD_PRELOAD=library)) as target:
+    with live.Target([program], env=dict(os.environ, LD_PRELOAD=library)) as target:
         target.wait_line("ready")
         said = heapx("doctor", target.pid, "--format", "csv")[1]
-        check("\nallocator,?,no,malloc is that of libjemalloc.so.2: " in said, said)
+        check("\nallocator,?,no,malloc is that of libpool.so: " in said, said)
         check("\nallocator,OK,no,glibc 2." in heapx("doctor", os.getpid(), "--format", "csv")[1], "doctor")
         heapx("snap", target.pid, "-o", store, ok=(3,))
     row = live.row(store, "select * from snapshots")

@@ -22,11 +22,13 @@ struct hx_lock_word {
     uint32_t mask; /* locked when (the 32-bit word & mask) != 0 */
 };
 
-/* What guards an allocator's updates, and the code that makes them, out of which threads are led.
+/* What guards an allocator's updates, and the code that makes them, out of which threads are led:
+ * while a lock is held, and where an allocator also makes updates without one (lockless), always.
  */
 struct hx_guard {
     HX_VEC(struct hx_lock_word) locks;
     hx_ranges code;
+    bool lockless;
 };
 void hx_guard_deinit(struct hx_guard *guard);
 
@@ -94,6 +96,7 @@ struct hx_allocator {
 
 /* All of them, in the order in which they are asked. */
 #define HX_ALLOCATORS(X)                                                                           \
+    X(jemalloc)                                                                                    \
     X(mimalloc)                                                                                    \
     X(tcmalloc)                                                                                    \
     X(tbbmalloc)                                                                                   \

@@ -36,6 +36,7 @@ struct hx_agent_request {
     unsigned threads;                         /* readers */
     bool accept_locked;                       /* the last try: copy even if an arena stays locked */
     uint32_t n_codes;                         /* 0: not known */
+    bool lockless;                            /* as in struct hx_guard */
     struct hx_range code[HX_AGENT_CODES_MAX]; /* of allocators */
     uint32_t n_locks;
     struct hx_lock_word lock[HX_AGENT_LOCKS_MAX];

@@ -84,7 +84,8 @@ static size_t locks_held(void *context)
 static hx_error *settle_threads(struct capture *capture)
 {
     const struct hx_agent_request *request = capture->request;
-    struct hx_way_out way = {request->code, request->n_codes, locks_held, capture};
+    struct hx_way_out way = {request->code, request->n_codes, request->lockless, locks_held,
+                             capture};
     /* again, because a thread that was led out can have woken one that waited */
     for (int i = 0; i < 3 && way.n_codes; i++) {
         HX_TRY(hx_tracer_lead_out(&capture->tracer, &way, lead_out_ns));

@@ -352,11 +352,16 @@ static bool is_code(const struct hx_way_out *way, uint64_t addr)
     return false;
 }
 
-/* Is the thread in the code, or was it called from there a few frames ago? */
-static bool is_inside_code(pid_t pid, const struct hx_thread *thread, const struct hx_way_out *way)
+/* Is the thread in the code, or was it called from there a few frames ago? Where locks do not tell,
+ * that is asked only of those that may have waited for one: old words lie on the stacks of others.
+ */
+static bool is_inside_code(pid_t pid, const struct hx_thread *thread, const struct hx_way_out *way,
+                           size_t held)
 {
     if (is_code(way, thread->pc))
         return true;
+    if (way->lockless && !held && !thread->in_syscall)
+        return false;
     uint64_t words[64];
     struct iovec local = {.iov_base = words, .iov_len = sizeof words};
     struct iovec remote = {.iov_base = (void *)thread->sp, .iov_len = sizeof words};
@@ -410,11 +415,15 @@ static hx_error *lead_one_out(struct hx_tracer *tracer, struct hx_tracee *tracee
     /* odd lengths of time, so as not to meet the same place of a loop again and again */
     for (uint64_t ns = 1100; hx_now_ns() < end; ns = ns < 20000 ? ns + ns / 3 : 1300) {
         if (tracee->state != HX_TRACEE_STOPPED || tracee->group_stop || tracee->idle ||
-            !is_inside_code(tracer->pid, &tracee->thread, way))
+            !is_inside_code(tracer->pid, &tracee->thread, way, held))
             break;
         HX_TRY(run_briefly(tracer, tracee, schedstat, ns));
-        if (held && way->held(way->context) < held)
+        if (!held)
+            continue;
+        size_t now = way->held(way->context);
+        if (now < held && !way->lockless)
             break;
+        held = now;
     }
     return NULL;
 }
@@ -425,8 +434,8 @@ hx_error *hx_tracer_lead_out(struct hx_tracer *tracer, const struct hx_way_out *
     uint64_t end = hx_now_ns() + limit_ns;
     size_t n = tracer->tracee.n;
     for (size_t i = 0; i < n && hx_now_ns() < end; i++) {
-        /* with several threads the locks say all; one thread alone takes none */
-        if (n > 1 && !way->held(way->context))
+        /* with several threads the locks say all, if there are; one thread alone takes none */
+        if (n > 1 && !way->lockless && !way->held(way->context))
             break;
         HX_TRY(lead_one_out(tracer, &tracer->tracee.v[i], way, end));
     }

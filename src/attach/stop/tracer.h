@@ -60,14 +60,16 @@ hx_error *hx_tracer_stop(struct hx_tracer *tracer);
 struct hx_way_out {
     const struct hx_range *code;
     size_t n_codes;
+    bool lockless;                 /* it makes updates without locks, too */
     size_t (*held)(void *context); /* how many of its locks are held now */
     void *context;
 };
 
 /* Leads stopped threads whose program counter or newest stack words lie in the code out of their
  * critical sections: lets one after the other run for some microseconds, again and again,
- * until it gave up a lock or, in a process of one thread, left the code, while all others
- * stand still. This is how threads come out of malloc. Gives up after limit_ns. */
+ * until it gave up a lock or, in a process of one thread or where there are updates without locks,
+ * left the code, while all others stand still. This is how threads come out of malloc. Gives up
+ * after limit_ns. */
 hx_error *hx_tracer_lead_out(struct hx_tracer *tracer, const struct hx_way_out *way,
                              uint64_t limit_ns);
 
