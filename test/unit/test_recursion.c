@@ -104,6 +104,7 @@ static void make_older(const char *path)
                      "ALTER TABLE hx_type DROP COLUMN source;"
                      "ALTER TABLE hx_type DROP COLUMN layout;"
                      "DROP TABLE hx_layout; DROP TABLE hx_field;"
+                     "DROP VIEW allocators; DROP TABLE hx_allocator;"
                      "CREATE VIEW snapshots AS SELECT 1; CREATE VIEW roots AS SELECT 1;"
                      "CREATE VIEW types AS SELECT 1;"
                      "ALTER TABLE hx_ccs DROP COLUMN recursive;"

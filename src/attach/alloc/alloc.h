@@ -74,7 +74,8 @@ enum hx_walk_verdict {
  * free_ranges, heap_bytes, free_bytes, overhead_bytes, notes, losses; into `share` version,
  * evidence, proven, claimed_bytes, walked_bytes, cached_bytes; and into `excluded` the ranges
  * outside the segments that are the allocator's own (glibc: main_arena, mp_) and so no roots.
- * Where the proof fails (share->proven stays false) it leaves no heap, and `evidence` says why.
+ * Where the proof fails (share->proven stays false) it leaves no heap, and `evidence` says why;
+ * where what looked like it turns out to be something else it makes share->name NULL, too.
  *
  * Objects are in order of address, payload without header, in columns by hx_big_array() of at most
  * HX_OBJECTS_MAX; free ranges with their headers; overhead_bytes = segments - heap_bytes -

@@ -421,6 +421,8 @@ static hx_error *walk_one(struct heaps *heaps, struct present *present)
     enum hx_walk_verdict verdict = HX_WALK_OK;
     HX_TRY(present->allocator->walk(present->state, heaps->snapshot, &present->share,
                                     heaps->excluded, heaps->progress, &verdict));
+    if (!present->share.name)
+        return NULL;
     return add_heap(heaps, &present->share, verdict);
 }
 

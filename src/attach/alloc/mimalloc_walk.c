@@ -433,6 +433,10 @@ hx_error *hx_mi_walk_heap(struct hx_mi_walk *walk, struct hx_allocator_share *sh
 {
     *ret = HX_WALK_OK;
     HX_TRY(walk->map ? hx_mi_map_pages(walk) : hx_mi_segments(walk));
+    if (!walk->layout && walk->n_likely && !share->version && !share->module) {
+        free(hx_steal(share->name)); /* looked like it, and nothing else speaks for it */
+        return NULL;
+    }
     if (!walk->layout && walk->n_likely)
         return hx_mi_refuse(walk, share);
     share->proven = true;
