@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-const struct hx_allocator *const hx_allocators[] = {&hx_allocator_mallocng, &hx_allocator_oldmalloc,
-                                                    &hx_allocator_glibc, NULL};
+const struct hx_allocator *const hx_allocators[] = {&hx_allocator_pymalloc, &hx_allocator_mallocng,
+                                                    &hx_allocator_oldmalloc, &hx_allocator_glibc,
+                                                    NULL};
 
 void hx_peek_pages(const struct hx_peek *peek, uint64_t addr, uint8_t *dst, size_t len)
 {

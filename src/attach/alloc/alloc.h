@@ -92,7 +92,8 @@ struct hx_allocator {
     void (*end)(void *state);
 };
 
-extern const struct hx_allocator hx_allocator_mallocng, hx_allocator_oldmalloc, hx_allocator_glibc;
+extern const struct hx_allocator hx_allocator_pymalloc, hx_allocator_mallocng,
+    hx_allocator_oldmalloc, hx_allocator_glibc;
 
 /* For an image that lacks memory, in which no allocator was found: glibc's heap, proven by its
  * structure alone. As `walk`; what cannot be known without the missing memory is in the notes.
