@@ -133,9 +133,11 @@ struct hx_named {
 struct hx_type {
     char *name;                    /* as a programmer writes it, not escaped; owned */
     enum hx_confidence confidence; /* certain: of all; guess: of more than a tenth */
-    uint8_t sources; /* bit for each enum hx_type_source of its objects; 0: not known */
-    char *symbol;    /* of its type information ("_ZTI4Node"); NULL: none, or several; owned */
-    uint32_t layout; /* index in layouts + 1; 0: not known */
+    uint8_t sources;     /* bit for each enum hx_type_source of its objects; 0: not known */
+    char *symbol;        /* of its type information ("_ZTI4Node"); NULL: none, or several; owned */
+    uint32_t layout;     /* index in layouts + 1; 0: not known */
+    uint64_t weak_words; /* bit for each of the first 64 words of a block that keeps nothing alive;
+                            not stored */
 };
 
 /* What said so of a type's objects, joined by '+': "vtable+pointer"; NULL: not known. Returns buf.

@@ -121,6 +121,26 @@ static hx_error *judge_all(struct hx_judge *judge)
     return hx_judge_texts(judge);
 }
 
+/* What its type says of an object's words, no counts know better. */
+static void judge_weak(const struct hx_judge *judge)
+{
+    const struct hx_snapshot *snapshot = judge->snapshot;
+    struct hx_graph *graph = judge->graph;
+    for (hx_obj i = 0; graph->type && i < graph->n; i++) {
+        if (graph->type[i] >= snapshot->types.n)
+            continue;
+        const uint64_t weak = snapshot->types.v[graph->type[i]].weak_words;
+        for (hx_eidx e = graph->fwd[i]; weak && e < graph->fwd[(size_t)i + 1]; e++) {
+            const uint64_t word = hx_edge_offset(graph->edge[e]) / HX_WORD;
+            if (word >= 64)
+                break;
+            if (weak >> word & 1)
+                graph->evidence[e] =
+                    HX_EVIDENCE(HX_RULE_weak, HX_EVIDENCE_KIND(graph->evidence[e]));
+        }
+    }
+}
+
 hx_error *hx_evidence_find(struct hx_snapshot *snapshot, unsigned threads,
                            const struct hx_progress *progress)
 {
@@ -137,6 +157,8 @@ hx_error *hx_evidence_find(struct hx_snapshot *snapshot, unsigned threads,
         return NULL;
     find_modules(&judge);
     hx_error *err = judge_all(&judge);
+    if (!err)
+        judge_weak(&judge);
     if (!err)
         err = hx_image_failed(judge.image);
     hx_block_groups_deinit(&groups);
