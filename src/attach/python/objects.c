@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define WORD       8
-#define WORDS      8 /* of a block that are looked at, behind what debug hooks put there */
+#define WORDS      10 /* of a block that are looked at, behind what debug hooks put there */
 #define CHUNK      ((uint64_t)1 << 12) /* objects */
 #define PREFETCH   8
 #define SLOTS      4096 /* of a worker's answers; a power of 2 */
