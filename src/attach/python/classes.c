@@ -135,13 +135,15 @@ bool hx_py_keys_at(const struct hx_py_classes *classes, uint64_t addr, struct hx
     struct keys keys;
     if (!addr || addr % 8 || !hx_image_read(classes->image, addr, &keys, sizeof keys) ||
         keys.log2_size > 40 || keys.log2_index_bytes < keys.log2_size ||
-        keys.log2_index_bytes > keys.log2_size + 3 || keys.kind >= KINDS || keys.used < 0)
+        keys.log2_index_bytes > keys.log2_size + 3 || keys.kind >= KINDS || keys.used < 0 ||
+        keys.usable < 0 || keys.usable >> 40 || keys.used >> 40)
         return false;
     *ret = (struct hx_py_keys){.addr = addr,
                                .entries = addr + HX_PY_KEYS_ENTRIES +
                                           (UINT64_C(1) << keys.log2_index_bytes),
                                .room = (UINT64_C(1) << keys.log2_size) * 2 / 3,
                                .used = (uint64_t)keys.used,
+                               .shared = (uint64_t)(keys.used + keys.usable),
                                .stride = keys.kind == GENERAL ? 24 : 16,
                                .value = keys.kind == GENERAL ? 16 : 8};
     ret->bytes = ret->entries - addr + ret->room * ret->stride;
@@ -241,6 +243,16 @@ static uint32_t prefix_of(const struct hx_py_classes *classes, uint64_t flags)
     return (flags & HX_PY_FLAG_GC ? 16 : 0) + (flags & words ? 16 : 0);
 }
 
+static void find_values(const struct hx_py_classes *classes, struct hx_py_class *class)
+{
+    struct hx_py_keys keys;
+    if (classes->layout->inline_values || !(class->flags & HX_PY_FLAG_DICT) ||
+        !hx_py_shared_keys(classes, class, &keys))
+        return;
+    class->values_first = (keys.shared + 2 + 7) & ~UINT64_C(7);
+    class->values_bytes = class->values_first + keys.shared * 8;
+}
+
 /* All but its number. */
 static bool read_class(const struct hx_py_classes *classes, uint64_t addr, struct hx_py_class *ret)
 {
@@ -259,6 +271,7 @@ static bool read_class(const struct hx_py_classes *classes, uint64_t addr, struc
     ret->prefix = prefix_of(classes, ret->flags);
     ret->kind = kind_of(classes, addr, ret->flags);
     ret->exact = !(ret->flags & HX_PY_FLAG_HEAP);
+    find_values(classes, ret);
     return true;
 }
 

@@ -95,8 +95,10 @@ enum {
 
 struct hx_py_class {
     uint64_t addr, flags, basicsize, itemsize;
-    uint32_t prefix; /* bytes of a block before the object */
-    uint32_t number; /* HX_PY_NO_CLASS: there is no type at addr */
+    uint64_t values_first, values_bytes; /* of a block that values of attributes have: where they
+                                            begin, and all; 0: they have none */
+    uint32_t prefix;                     /* bytes of a block before the object */
+    uint32_t number;                     /* HX_PY_NO_CLASS: there is no type at addr */
     enum hx_py_kind kind;
     bool exact; /* the interpreter's own, and no class made of it */
 };
@@ -135,6 +137,7 @@ bool hx_py_put_text(const struct hx_py_classes *classes, uint64_t addr, struct h
 struct hx_py_keys {
     uint64_t addr, entries; /* of the first entry */
     uint64_t room, used;    /* entries */
+    uint64_t shared;        /* so many values have objects that share the keys */
     uint64_t stride, value; /* of an entry; of its value in it */
     uint64_t bytes;         /* of the block */
 };

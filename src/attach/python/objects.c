@@ -68,7 +68,7 @@ static bool is_count(struct hx_py_classes *classes, uint64_t word)
 static bool are_links(const uint64_t *word)
 {
     enum { FLAGS = 3 };
-    return (!(word[0] & ~(uint64_t)FLAGS) || word[0] >= SMALL) && word[0] % WORD <= FLAGS;
+    return (!word[0] || word[0] >= SMALL) && word[0] % WORD <= FLAGS;
 }
 
 /* The bytes of a str, without what it has in another block; 0: it is none. */
@@ -114,8 +114,20 @@ static uint64_t object_bytes(const struct hx_py_layout *layout, const uint64_t *
         const uint64_t last = class->kind == HX_PY_CLASS; /* an empty one */
         return class->basicsize + (items + last) * class->itemsize;
     }
-    *ret_exact = !class->itemsize && !(class->flags & HX_PY_FLAG_INLINE);
+    *ret_exact = !class->itemsize;
     return class->basicsize;
+}
+
+/* Bytes behind an object for values of attributes: their number stands there. */
+static uint64_t inline_bytes(const struct hx_py_classes *classes, uint64_t addr,
+                             const struct hx_py_class *class)
+{
+    uint64_t word;
+    if (!classes->layout->inline_values || !(class->flags & HX_PY_FLAG_INLINE) ||
+        !hx_image_u64(classes->image, addr + class->basicsize, &word))
+        return 0;
+    const uint64_t n = word & 0xff;
+    return ((n + WORD - 1) & ~(uint64_t)(WORD - 1)) + (n + 1) * WORD;
 }
 
 /* Is there an object of a type with so many bytes before it? Fills the bytes that were asked for,
@@ -136,9 +148,10 @@ static bool match_at(struct worker *worker, const struct block *block, uint32_t 
         (class->flags & HX_PY_FLAG_GC && !are_links(&block->word[at - 2])) ||
         !is_count(classes, block->word[at]))
         return false;
-    const uint64_t bytes =
-        object_bytes(classes->layout, &block->word[at], block->n - at, class, &exact);
+    uint64_t bytes = object_bytes(classes->layout, &block->word[at], block->n - at, class, &exact);
     const bool one_size = exact && !class->itemsize;
+    if (bytes)
+        bytes += inline_bytes(classes, block->addr + prefix, class);
     if (!bytes || prefix + bytes > block->size ||
         (one_size && class->kind != HX_PY_STR && block->size - prefix - bytes >= SLACK))
         return false;
@@ -251,15 +264,22 @@ static void give_keys(const struct hx_py_objects *objects, hx_obj i, uint64_t at
         give_role(objects, i, at, HX_PY_ROLE(HX_PY_ROLE_PART, HX_PY_PART_KEYS), keys.bytes);
 }
 
-/* Values of attributes, before 3.13: the word leads into their block. */
+/* Values of attributes, before 3.13: the word leads into their block, behind the order in which
+ * they were set, which ends with how long it is. The first objects of a class have room for more.
+ */
 static void give_values(const struct hx_py_objects *objects, hx_obj i, uint64_t object,
                         const struct hx_py_class *class)
 {
-    const struct hx_py_layout *layout = objects->classes->layout;
-    const uint64_t at = object - (layout->tagged_values ? HX_PY_BEFORE_DICT : HX_PY_BEFORE_OTHER);
-    if (layout->tagged_values && word_at(objects, at) % 2 == 0)
+    const bool tagged = objects->classes->layout->tagged_values;
+    const uint64_t at = object - (tagged ? HX_PY_BEFORE_DICT : HX_PY_BEFORE_OTHER);
+    const uint64_t values = word_at(objects, at) + tagged;
+    if (values % WORD || values < WORD)
         return;
-    give_role(objects, i, at, HX_PY_ROLE(HX_PY_ROLE_VALUES, class->number), HX_NO_REQUEST);
+    if (class->values_bytes && word_at(objects, values - WORD) >> 56 == class->values_first)
+        give_role(objects, i, at, HX_PY_ROLE(HX_PY_ROLE_VALUES, class->number),
+                  class->values_bytes);
+    else
+        give_role(objects, i, at, HX_PY_ROLE(HX_PY_ROLE_PART, HX_PY_PART_VALUES), HX_NO_REQUEST);
 }
 
 /* Text that is not behind the str: of a class made of it, or the same in UTF-8. */

@@ -12,6 +12,7 @@ enum hx_py_part {
     HX_PY_PART_TABLE,
     HX_PY_PART_BYTES,
     HX_PY_PART_TEXT,
+    HX_PY_PART_VALUES,
     HX_PY_PARTS,
 };
 

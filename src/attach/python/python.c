@@ -11,10 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORD       8
-#define CHUNK      ((uint64_t)1 << 12) /* objects */
-#define OWNERS_MAX ((size_t)1 << 16) /* names of containers; the others have those of their types  \
-                                      */
+#define WORD  8
+#define CHUNK ((uint64_t)1 << 12) /* objects */
+#define OWNERS_MAX                                                                                 \
+    ((size_t)1 << 16) /* names of containers; the others have those of their types                 \
+                       */
 
 /* Whose a container is: an attribute of a class's objects, or (with this bit) a name of its own. */
 #define NO_OWNER   0
@@ -443,20 +444,16 @@ static hx_error *type_of_class(struct namer *namer, uint32_t number, uint32_t *r
     return NULL;
 }
 
-static hx_error *type_of_values(struct namer *namer, hx_obj i, uint32_t number, uint32_t *ret)
+static hx_error *type_of_values(struct namer *namer, uint32_t number, uint32_t *ret)
 {
     HX_CLEANUP(hx_text_free) struct hx_text name = {0};
     const struct hx_py_class class = namer->objects.classes->class.v[number];
     uint32_t *type = &namer->values_type[number], layout = 0;
     if (!*type) {
-        struct hx_py_keys keys;
-        uint64_t room = hx_py_shared_keys(namer->objects.classes, &class, &keys) ? keys.room : 0;
         HX_NEED(hx_py_put_class(namer->objects.classes, &class, &name));
         hx_text_puts(&name, " values");
-        (void)i;
-        /* before the values the order in which they were set, two bytes more */
-        HX_TRY(layout_of_values(namer, &class,
-                                namer->objects.before + ((room + 2 + 7) & ~UINT64_C(7)), &layout));
+        HX_TRY(
+            layout_of_values(namer, &class, namer->objects.before + class.values_first, &layout));
         HX_TRY(type_of_name(namer, &name, layout, 0, type));
     }
     *ret = *type;
@@ -465,8 +462,8 @@ static hx_error *type_of_values(struct namer *namer, hx_obj i, uint32_t number, 
 
 static hx_error *type_of_part(struct namer *namer, uint32_t part, uint32_t *ret)
 {
-    static const char *const names[HX_PY_PARTS] = {"dict keys", "list items", "set table",
-                                                   "bytearray bytes", "str text"};
+    static const char *const names[HX_PY_PARTS] = {
+        "dict keys", "list items", "set table", "bytearray bytes", "str text", "attribute values"};
     HX_CLEANUP(hx_text_free) struct hx_text name = {0};
     uint32_t layout = 0;
     if (!namer->part_type[part]) {
@@ -526,7 +523,7 @@ static hx_error *type_of(struct namer *namer, hx_obj i, uint32_t *ret)
             return type_of_owned(namer, of, namer->owner[i], ret);
         return type_of_class(namer, of, ret);
     case HX_PY_ROLE_VALUES:
-        return type_of_values(namer, i, of, ret);
+        return type_of_values(namer, of, ret);
     case HX_PY_ROLE_PART:
         return type_of_part(namer, of, ret);
     default:
