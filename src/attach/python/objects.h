@@ -57,4 +57,8 @@ static inline uint64_t hx_py_object_at(const struct hx_py_objects *objects, hx_o
 /* The block that the word at an address of block i leads to; HX_NO_OBJ: none. */
 hx_obj hx_py_follow(const struct hx_py_objects *objects, hx_obj i, uint64_t addr);
 
+/* The kinds of edges and root edges, by whether they lead to objects. */
+void hx_py_judge_edges(const struct hx_py_objects *objects, unsigned threads,
+                       const struct hx_progress *progress);
+
 #endif

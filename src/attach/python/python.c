@@ -263,7 +263,7 @@ struct named_word {
 };
 
 /* Of the interpreter's own types, what they do not say. */
-static const struct named_word words[] = {
+static const struct named_word named_words[] = {
     {HX_PY_DICT, HX_PY_DICT_KEYS, "keys"},
     {HX_PY_DICT, HX_PY_DICT_VALUES, "values"},
     {HX_PY_LIST, HX_PY_LIST_ITEMS, "items"},
@@ -309,9 +309,9 @@ static hx_error *class_fields(struct namer *namer, const struct hx_py_class *cla
         hx_image_u64(classes->image, class->addr + HX_PY_TYPE, &meta) &&
         hx_image_u64(classes->image, meta + HX_PY_TP_BASICSIZE, &basicsize) && n < 1024)
         HX_TRY(add_members(classes, class->addr + basicsize, n, object, layout));
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (words[i].kind == class->kind)
-            HX_TRY(push_field(layout, object + words[i].offset, words[i].name));
+    for (size_t i = 0; i < sizeof named_words / sizeof *named_words; i++)
+        if (named_words[i].kind == class->kind)
+            HX_TRY(push_field(layout, object + named_words[i].offset, named_words[i].name));
     if (hx_image_u64(classes->image, class->addr + HX_PY_TP_DICTOFFSET, &offset) && offset &&
         offset < class->basicsize && offset % WORD == 0)
         HX_TRY(push_field(layout, object + offset, "__dict__"));
@@ -382,7 +382,7 @@ static hx_error *layout_of_items(struct namer *namer, uint32_t *ret)
 
 /* The type of a name: one for each. `layout` is a new one's. */
 static hx_error *type_of_name(struct namer *namer, const struct hx_text *name, uint32_t layout,
-                              uint64_t weak_words, uint32_t *ret)
+                              const struct hx_type_words *words, uint32_t *ret)
 {
     struct hx_snapshot *snapshot = namer->snapshot;
     const uint64_t hash = hx_hash(namer->seed, hx_hash_bytes(hx_text_str(name), name->n));
@@ -397,7 +397,7 @@ static hx_error *type_of_name(struct namer *namer, const struct hx_text *name, u
                            .confidence = HX_CONFIDENCE_CERTAIN,
                            .sources = 1u << HX_TYPED_PYTHON,
                            .layout = layout,
-                           .weak_words = weak_words};
+                           .words = *words};
     if (!type.name || !hx_vec_push(&snapshot->types, type)) {
         free(type.name);
         return hx_error_nomem();
@@ -405,6 +405,9 @@ static hx_error *type_of_name(struct namer *namer, const struct hx_text *name, u
     *ret = (uint32_t)snapshot->types.n;
     return hx_index_add(&namer->by_name, hash, *ret - 1);
 }
+
+static const struct hx_type_words pointers = {.pointer = ~UINT64_C(0), .rest_pointer = true},
+                                  scalars = {.scalar = ~UINT64_C(0), .rest_scalar = true};
 
 static uint64_t word_bit(uint64_t offset)
 {
@@ -430,6 +433,39 @@ static uint64_t weak_words(const struct namer *namer, const struct hx_py_class *
     return bits;
 }
 
+/* Types of other languages keep what they like; their counts of references are none. */
+static struct hx_type_words words_of(const struct namer *namer, const struct hx_py_class *class)
+{
+    const struct hx_py_layout *layout = namer->objects.classes->layout;
+    const uint64_t object = namer->objects.before + class->prefix;
+    struct hx_type_words words = {.weak = weak_words(namer, class), .scalar = word_bit(object)};
+    switch (class->kind) {
+    case HX_PY_INT:
+    case HX_PY_BYTES:
+    case HX_PY_STR:
+        words.rest_scalar = class->exact;
+        words.pointer = word_bit(object + HX_PY_TYPE);
+        if (class->kind == HX_PY_STR)
+            words.pointer |=
+                word_bit(object + layout->str_utf8) | word_bit(object + layout->str_data);
+        words.scalar = class->exact ? ~words.pointer : words.scalar;
+        break;
+    case HX_PY_LIST:
+    case HX_PY_TUPLE:
+    case HX_PY_DICT:
+    case HX_PY_SET:
+    case HX_PY_CLASS:
+    case HX_PY_MODULE:
+        words.rest_pointer = true;
+        words.pointer = ~UINT64_C(0);
+        break;
+    default:
+        words.rest_pointer = class->flags & HX_PY_FLAG_HEAP && class->flags & HX_PY_FLAG_DICT;
+        words.pointer = words.rest_pointer ? ~UINT64_C(0) : 0;
+    }
+    return words;
+}
+
 static hx_error *type_of_class(struct namer *namer, uint32_t number, uint32_t *ret)
 {
     HX_CLEANUP(hx_text_free) struct hx_text name = {0};
@@ -438,7 +474,8 @@ static hx_error *type_of_class(struct namer *namer, uint32_t number, uint32_t *r
     if (!*type) {
         HX_NEED(hx_py_put_class(namer->objects.classes, &class, &name));
         HX_TRY(layout_of_class(namer, &class, &layout));
-        HX_TRY(type_of_name(namer, &name, layout, weak_words(namer, &class), type));
+        const struct hx_type_words words = words_of(namer, &class);
+        HX_TRY(type_of_name(namer, &name, layout, &words, type));
     }
     *ret = *type;
     return NULL;
@@ -454,7 +491,7 @@ static hx_error *type_of_values(struct namer *namer, uint32_t number, uint32_t *
         hx_text_puts(&name, " values");
         HX_TRY(
             layout_of_values(namer, &class, namer->objects.before + class.values_first, &layout));
-        HX_TRY(type_of_name(namer, &name, layout, 0, type));
+        HX_TRY(type_of_name(namer, &name, layout, &pointers, type));
     }
     *ret = *type;
     return NULL;
@@ -470,7 +507,10 @@ static hx_error *type_of_part(struct namer *namer, uint32_t part, uint32_t *ret)
         hx_text_puts(&name, names[part]);
         if (part == HX_PY_PART_ITEMS && !namer->objects.before)
             HX_TRY(layout_of_items(namer, &layout));
-        HX_TRY(type_of_name(namer, &name, layout, 0, &namer->part_type[part]));
+        HX_TRY(
+            type_of_name(namer, &name, layout,
+                         part == HX_PY_PART_BYTES || part == HX_PY_PART_TEXT ? &scalars : &pointers,
+                         &namer->part_type[part]));
     }
     *ret = namer->part_type[part];
     return NULL;
@@ -508,7 +548,7 @@ static hx_error *type_of_owned(struct namer *namer, uint32_t number, uint32_t ow
         hx_text_putf(&name, "%s (", type.name);
         HX_TRY(put_owner(namer, owner, &name));
         hx_text_puts(&name, ")");
-        HX_TRY(type_of_name(namer, &name, type.layout, type.weak_words, known));
+        HX_TRY(type_of_name(namer, &name, type.layout, &type.words, known));
     }
     *ret = *known;
     return NULL;
@@ -603,6 +643,8 @@ hx_error *hx_python_types(struct hx_snapshot *snapshot, hx_modules *modules,
                           .progress = progress,
                           .seed = hx_hash_seed()};
     hx_error *err = hx_py_objects_find(&namer.objects, threads, progress);
+    if (!err)
+        hx_py_judge_edges(&namer.objects, hx_threads(threads), progress);
     if (!err)
         err = find_owners(&namer, hx_threads(threads));
     if (!err)
