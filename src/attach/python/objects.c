@@ -40,6 +40,22 @@ struct block {
     size_t n; /* words that are there */
 };
 
+/* Is this what debug hooks put before a block? */
+static bool is_marked(const struct hx_snapshot *snapshot, uint64_t addr)
+{
+    uint64_t word;
+    return hx_image_u64(&snapshot->image, addr + WORD, &word) &&
+           (word & ~UINT64_C(0xff)) == UINT64_C(0xfdfdfdfdfdfdfd00);
+}
+
+uint64_t hx_py_before(const struct hx_py_objects *objects, hx_obj i)
+{
+    const struct hx_snapshot *snapshot = objects->snapshot;
+    if (!objects->before)
+        return 0;
+    return is_marked(snapshot, snapshot->graph.addr[i] + DEBUG_HEAD) ? 2 * DEBUG_HEAD : DEBUG_HEAD;
+}
+
 /* --- one block ------------------------------------------------------------------------- */
 
 static const struct hx_py_class *class_at(struct worker *worker, uint64_t addr)
@@ -164,7 +180,8 @@ static bool read_block(const struct finder *finder, hx_obj i, size_t span, struc
 {
     const struct hx_snapshot *snapshot = finder->objects->snapshot;
     const struct hx_span *piece = &snapshot->image.span[span];
-    const uint64_t before = finder->objects->before, after = before ? DEBUG_TAIL : 0;
+    const uint64_t before = hx_py_before(finder->objects, i);
+    const uint64_t after = before / DEBUG_HEAD * DEBUG_TAIL;
     ret->addr = snapshot->graph.addr[i] + before;
     ret->size = snapshot->graph.size[i];
     if (ret->size < before + after + 2 * WORD || ret->addr >= piece->end)
@@ -344,11 +361,9 @@ static void objects_worker(void *context, unsigned number)
 /* Does each block have the marks of the interpreter's debug hooks (python -X dev)? */
 static bool has_debug_hooks(const struct hx_snapshot *snapshot)
 {
-    const uint64_t mark = UINT64_C(0xfdfdfdfdfdfdfd00);
-    uint64_t marked = 0, word;
+    uint64_t marked = 0;
     for (hx_obj i = 0; i < snapshot->graph.n && i < SAMPLE; i++)
-        marked += hx_image_u64(&snapshot->image, snapshot->graph.addr[i] + 8, &word) &&
-                  (word & ~UINT64_C(0xff)) == mark;
+        marked += is_marked(snapshot, snapshot->graph.addr[i]);
     return marked > SAMPLE / 4;
 }
 

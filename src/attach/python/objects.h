@@ -47,11 +47,14 @@ static inline uint32_t hx_py_class_of(const struct hx_py_objects *objects, hx_ob
     return HX_PY_ROLE_IS(role) == HX_PY_ROLE_OBJECT ? HX_PY_ROLE_OF(role) : HX_PY_NO_CLASS;
 }
 
+/* The same of block i: one that malloc gave to the interpreter has them twice. */
+uint64_t hx_py_before(const struct hx_py_objects *objects, hx_obj i);
+
 /* Where the object in block i is. */
 static inline uint64_t hx_py_object_at(const struct hx_py_objects *objects, hx_obj i,
                                        const struct hx_py_class *class)
 {
-    return objects->snapshot->graph.addr[i] + objects->before + class->prefix;
+    return objects->snapshot->graph.addr[i] + hx_py_before(objects, i) + class->prefix;
 }
 
 /* The block that the word at an address of block i leads to; HX_NO_OBJ: none. */

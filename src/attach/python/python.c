@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/index.h"
 #include "base/parallel.h"
+#include "base/timing.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -150,7 +151,7 @@ static hx_error *own_dict(struct namer *namer, hx_obj dict, const char *of)
     const uint64_t at = hx_py_object_at(&namer->objects, dict, class_of(namer, dict));
     const hx_obj table = hx_py_follow(&namer->objects, dict, at + HX_PY_DICT_KEYS);
     if (table == HX_NO_OBJ ||
-        !hx_py_keys_at(classes, graph->addr[table] + namer->objects.before, &keys))
+        !hx_py_keys_at(classes, graph->addr[table] + hx_py_before(&namer->objects, table), &keys))
         return NULL;
     for (hx_eidx e = graph->fwd[table]; e < graph->fwd[(size_t)table + 1]; e++) {
         const uint64_t word = graph->addr[table] + hx_edge_offset(graph->edge[e]);
@@ -642,13 +643,19 @@ hx_error *hx_python_types(struct hx_snapshot *snapshot, hx_modules *modules,
                           .objects = {.classes = &classes, .snapshot = snapshot},
                           .progress = progress,
                           .seed = hx_hash_seed()};
+    uint64_t begun = hx_timing_begin();
     hx_error *err = hx_py_objects_find(&namer.objects, threads, progress);
+    hx_timing_end(begun, "python-objects", snapshot->graph.n);
+    begun = hx_timing_begin();
     if (!err)
         hx_py_judge_edges(&namer.objects, hx_threads(threads), progress);
+    hx_timing_end(begun, "python-edges", snapshot->graph.n_edges);
+    begun = hx_timing_begin();
     if (!err)
         err = find_owners(&namer, hx_threads(threads));
     if (!err)
         err = write_types(&namer);
+    hx_timing_end(begun, "python-types", snapshot->types.n);
     finish(&namer);
     hx_py_classes_deinit(&classes);
     return err;
