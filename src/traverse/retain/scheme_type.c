@@ -17,8 +17,8 @@ static void identify_type(const struct hx_snapshot *snapshot, uint32_t group,
     ret->symbol = snapshot->types.v[group].symbol;
 }
 
-/* Classes of C++ with a vtable, and those of Python that are in a module. A type that refers to itself is left out: each node of a list would
- * only name the one before it. */
+/* Classes of C++ with a vtable, and those of Python that are in a module. A type that refers to
+ * itself is left out: each node of a list would only name the one before it. */
 static bool retains_by_default(const struct hx_snapshot *snapshot, uint32_t group)
 {
     const struct hx_type *type = &snapshot->types.v[group];
