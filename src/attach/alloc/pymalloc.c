@@ -169,6 +169,8 @@ static bool next_data(const struct walk *walk, const struct pymalloc *pymalloc, 
         if (*span > walk->image->n || walk->image->span[*span - 1].start >= bounds[1])
             continue;
         const struct hx_span *piece = &walk->image->span[(*span)++ - 1];
+        if (!piece->bytes)
+            continue;
         uint64_t from = piece->start > bounds[0] ? piece->start : (bounds[0] + 7) & ~UINT64_C(7);
         uint64_t to = piece->end < bounds[1] ? piece->end : bounds[1];
         const void *bytes = piece->bytes + (from - piece->start);
@@ -492,6 +494,7 @@ static void pymalloc_end(void *state)
 }
 
 const struct hx_allocator hx_allocator_pymalloc = {.name = "pymalloc",
+                                                   .linked = true,
                                                    .find = pymalloc_find,
                                                    .guard = pymalloc_guard,
                                                    .walk = pymalloc_walk,

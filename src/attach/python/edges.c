@@ -9,7 +9,6 @@
 #include "base/parallel.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 #define CHUNK ((uint64_t)1 << 12) /* objects */
 
@@ -37,23 +36,18 @@ static enum hx_edge_kind kind_of(const struct hx_py_objects *objects, hx_obj i, 
     return at == objects->snapshot->graph.addr[i] ? HX_EDGE_START : HX_EDGE_KNOWN;
 }
 
-static void judge_edges(const struct hx_py_objects *objects, hx_obj i, size_t *span)
+static void judge_edges(const struct hx_py_objects *objects, hx_obj i, struct hx_peeked *window)
 {
     const struct hx_image *image = &objects->snapshot->image;
     struct hx_graph *graph = &objects->snapshot->graph;
     for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++) {
         const uint64_t offset = hx_edge_offset(graph->edge[e]), at = graph->addr[i] + offset;
         const hx_obj target = hx_edge_target(graph->edge[e]);
-        uint64_t value;
-        if (!objects->role[target])
+        const uint64_t *value = objects->role[target] ? hx_image_peek(image, at, 1, window) : NULL;
+        if (!value)
             continue;
-        while (*span < image->n && image->span[*span].end <= at)
-            ++*span;
-        if (*span == image->n || at < image->span[*span].start)
-            continue;
-        memcpy(&value, image->span[*span].bytes + (at - image->span[*span].start), sizeof value);
         graph->edge[e] = hx_edge_make(
-            target, offset / 8, kind_of(objects, target, value, hx_edge_kind_of(graph->edge[e])));
+            target, offset / 8, kind_of(objects, target, *value, hx_edge_kind_of(graph->edge[e])));
     }
 }
 
@@ -66,9 +60,9 @@ static void edges_worker(void *context, unsigned number)
     while ((from = atomic_fetch_add(&work->next, CHUNK)) < graph->n &&
            !hx_progress_cancelled(work->progress)) {
         const uint64_t to = graph->n - from < CHUNK ? graph->n : from + CHUNK;
-        size_t span = hx_image_find(&work->objects->snapshot->image, graph->addr[from]);
+        HX_PEEKED window = {0};
         for (uint64_t i = from; i < to; i++)
-            judge_edges(work->objects, (hx_obj)i, &span);
+            judge_edges(work->objects, (hx_obj)i, &window);
     }
 }
 

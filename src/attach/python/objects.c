@@ -10,9 +10,8 @@
 #define WORD       8
 #define WORDS      10 /* of a block that are looked at, behind what debug hooks put there */
 #define CHUNK      ((uint64_t)1 << 12) /* objects */
-#define PREFETCH   8
-#define SLOTS      4096 /* of a worker's answers; a power of 2 */
-#define SLACK      64   /* bytes of a block that an object of one size leaves, at most */
+#define SLOTS      4096                /* of a worker's answers; a power of 2 */
+#define SLACK      64 /* bytes of a block that an object of one size leaves, at most */
 #define SMALL      65536
 #define DEBUG_HEAD 16
 #define DEBUG_TAIL 8
@@ -176,31 +175,31 @@ static bool match_at(struct worker *worker, const struct block *block, uint32_t 
     return true;
 }
 
-static bool read_block(const struct finder *finder, hx_obj i, size_t span, struct block *ret)
+static bool read_block(const struct finder *finder, hx_obj i, struct hx_peeked *window,
+                       struct block *ret)
 {
     const struct hx_snapshot *snapshot = finder->objects->snapshot;
-    const struct hx_span *piece = &snapshot->image.span[span];
     const uint64_t before = hx_py_before(finder->objects, i);
     const uint64_t after = before / DEBUG_HEAD * DEBUG_TAIL;
     ret->addr = snapshot->graph.addr[i] + before;
     ret->size = snapshot->graph.size[i];
-    if (ret->size < before + after + 2 * WORD || ret->addr >= piece->end)
+    if (ret->size < before + after + 2 * WORD)
         return false;
     ret->size -= before + after;
-    const uint64_t here = piece->end - ret->addr;
-    ret->n = (ret->size < here ? ret->size : here) / WORD;
-    ret->n = ret->n < WORDS ? ret->n : WORDS;
-    memcpy(ret->word, piece->bytes + (ret->addr - piece->start), ret->n * WORD);
-    return true;
+    ret->n = ret->size / WORD < WORDS ? ret->size / WORD : WORDS;
+    const uint64_t *words = hx_image_peek(&snapshot->image, ret->addr, ret->n, window);
+    if (words)
+        memcpy(ret->word, words, ret->n * WORD);
+    return words != NULL;
 }
 
-static void match_block(struct worker *worker, hx_obj i, size_t span)
+static void match_block(struct worker *worker, hx_obj i, struct hx_peeked *window)
 {
     static const uint32_t prefixes[] = {16, 0, 32};
     struct hx_py_objects *objects = worker->finder->objects;
     struct hx_graph *graph = &objects->snapshot->graph;
     struct block block;
-    if (!read_block(worker->finder, i, span, &block))
+    if (!read_block(worker->finder, i, window, &block))
         return;
     for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++) {
         uint32_t class;
@@ -216,19 +215,9 @@ static void match_block(struct worker *worker, hx_obj i, size_t span)
 
 static void match_blocks(struct worker *worker, hx_obj from, hx_obj to)
 {
-    const struct hx_image *image = &worker->finder->objects->snapshot->image;
-    const struct hx_graph *graph = &worker->finder->objects->snapshot->graph;
-    size_t span = hx_image_find(image, graph->addr[from]);
-    for (hx_obj i = from; i < to; i++) {
-        while (span < image->n && image->span[span].end <= graph->addr[i])
-            span++;
-        if (span == image->n || graph->addr[i] < image->span[span].start)
-            continue;
-        const struct hx_span *piece = &image->span[span];
-        if (to - i > PREFETCH && graph->addr[i + PREFETCH] < piece->end)
-            __builtin_prefetch(piece->bytes + (graph->addr[i + PREFETCH] - piece->start));
-        match_block(worker, i, span);
-    }
+    HX_PEEKED window = {0};
+    for (hx_obj i = from; i < to; i++)
+        match_block(worker, i, &window);
 }
 
 /* --- blocks of objects ------------------------------------------------------------------- */
