@@ -31,6 +31,7 @@
 #define RANGES          16
 #define ARENAS_MAX      (UINT64_C(1) << 28) /* 256 TiB */
 #define EMPTY_FIRST_MAX 256 /* records without an arena before the first that has one */
+#define RECORDS_MAX     (UINT64_C(1) << 20)
 
 /* struct arena_object */
 struct record {
@@ -142,7 +143,8 @@ static bool begins_arena(const struct walk *walk, uint64_t root, uint64_t addr, 
     struct coverage here, next;
     unsigned bits;
     const uint64_t start = addr & ~(ARENA_BYTES - 1);
-    if (!read_coverage(walk, root, start, &here, ret_missing_bits) || !here.high)
+    if (!read_coverage(walk, root, start, &here, ret_missing_bits) || !here.high || here.low < 0 ||
+        here.low >= (int32_t)ARENA_BYTES)
         return false;
     *ret = start;
     if (here.high == -1)
@@ -180,7 +182,27 @@ static bool next_data(const struct walk *walk, const struct pymalloc *pymalloc, 
     return false;
 }
 
-/* The tree that knows this arena. */
+/* Does the tree know the arenas of most records? One alone may be met by chance. */
+static bool knows_records(const struct walk *walk, uint64_t root)
+{
+    struct record record;
+    uint64_t records, arena, known = 0, unknown = 0;
+    unsigned bits;
+    for (uint64_t i = 0, others = 0; others < EMPTY_FIRST_MAX && i < RECORDS_MAX; i++) {
+        if (!read_record(walk, walk->records + i * sizeof record, &record, &records) ||
+            records != walk->records) {
+            others++;
+            continue;
+        }
+        others = 0;
+        const bool found = begins_arena(walk, root, record.address, &arena, &bits);
+        known += found && arena == record.address;
+        unknown += !found || arena != record.address;
+    }
+    return known > unknown;
+}
+
+/* The tree that knows this arena, and the others. */
 static bool find_root(struct walk *walk, const struct pymalloc *pymalloc, uint64_t arena)
 {
     const uint64_t top = arena >> (ARENA_BITS + LEAF_BITS + NODE_BITS) & ((1 << NODE_BITS) - 1);
@@ -190,7 +212,8 @@ static bool find_root(struct walk *walk, const struct pymalloc *pymalloc, uint64
             unsigned bits;
             uint64_t root = data.addr + i * 8 - top * 8, found;
             if (data.words[i] && data.words[i] % 8 == 0 &&
-                begins_arena(walk, root, arena, &found, &bits) && found == arena) {
+                begins_arena(walk, root, arena, &found, &bits) && found == arena &&
+                knows_records(walk, root)) {
                 walk->root = root;
                 return true;
             }
