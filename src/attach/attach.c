@@ -2,6 +2,7 @@
 #include "attach/attach.h"
 
 #include "attach/memwatch.h"
+#include "attach/python/python.h"
 #include "attach/roots/program_roots.h"
 #include "attach/roots/rename.h"
 #include "attach/roots/rootmap.h"
@@ -148,7 +149,10 @@ hx_error *hx_attach_types(hx_attach *attach, struct hx_snapshot *snapshot, unsig
                                     .context = attach->modules};
     hx_error *err = hx_rtti(snapshot, &source, threads, progress);
     hx_vec_free(&segments);
-    return err;
+    HX_TRY(err);
+    struct hx_stopped_memory memory = {.attach = attach, .snapshot = snapshot};
+    const struct hx_peek peek = {.read = hx_stopped_memory_read, .context = &memory};
+    return hx_python_types(snapshot, attach->modules, &peek, threads, progress);
 }
 
 hx_error *hx_attach_debug_types(hx_attach *attach, const struct hx_snapshot *snapshot,

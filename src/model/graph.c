@@ -28,7 +28,7 @@ const char *hx_confidence_name(enum hx_confidence confidence)
 
 const char *hx_type_source_name(enum hx_type_source source)
 {
-    static const char *const names[HX_TYPE_SOURCES] = {"", "vtable", "pointer", "site"};
+    static const char *const names[HX_TYPE_SOURCES] = {"", "vtable", "pointer", "site", "python"};
     return (size_t)source < HX_TYPE_SOURCES ? names[source] : "?";
 }
 

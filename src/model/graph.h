@@ -87,10 +87,11 @@ enum hx_type_source {
     HX_TYPED_VTABLE,  /* its vtable */
     HX_TYPED_POINTER, /* typed pointers to it */
     HX_TYPED_SITE,    /* others that were allocated there */
+    HX_TYPED_PYTHON,  /* its type object */
     HX_TYPE_SOURCES
 };
 const char *hx_confidence_name(enum hx_confidence confidence); /* "certain", "likely", "guess" */
-const char *hx_type_source_name(enum hx_type_source source);   /* "vtable", "pointer", "site" */
+const char *hx_type_source_name(enum hx_type_source source);   /* "vtable", "pointer", ... */
 
 /* In a byte: 0 where there is no type. */
 typedef uint8_t hx_typed;

@@ -129,6 +129,14 @@ struct hx_named {
                       of kind HX_ROOT_NAMED; those stand behind all others */
 };
 
+/* What a type says of the words of its blocks: a bit for each of the first 64. */
+struct hx_type_words {
+    uint64_t weak;                  /* leads to what it does not keep alive */
+    uint64_t scalar;                /* is no pointer */
+    uint64_t pointer;               /* is one */
+    bool rest_scalar, rest_pointer; /* the others */
+};
+
 /* Invariant: no two types of a snapshot have the same name. */
 struct hx_type {
     char *name;                    /* as a programmer writes it, not escaped; owned */
@@ -136,6 +144,7 @@ struct hx_type {
     uint8_t sources; /* bit for each enum hx_type_source of its objects; 0: not known */
     char *symbol;    /* of its type information ("_ZTI4Node"); NULL: none, or several; owned */
     uint32_t layout; /* index in layouts + 1; 0: not known */
+    struct hx_type_words words; /* not stored */
 };
 
 /* What said so of a type's objects, joined by '+': "vtable+pointer"; NULL: not known. Returns buf.

@@ -97,6 +97,7 @@ struct hx_allocator {
 
 /* All of them, in the order in which they are asked. */
 #define HX_ALLOCATORS(X)                                                                           \
+    X(pymalloc)                                                                                    \
     X(jemalloc)                                                                                    \
     X(mimalloc)                                                                                    \
     X(tcmalloc)                                                                                    \

@@ -613,8 +613,6 @@ hx_error *hx_writer_recorded(struct hx_writer *w)
     memset(&recorded->shadow.sites, 0, sizeof recorded->shadow.sites);
     recorded->shadow.graph.site = NULL;
     recorded->shadow.graph.site_mem = (struct hx_big){0};
-    if (!snapshot->recording) /* sites of another store's numbers mean nothing here */
-        recorded->shadow.graph.requested = NULL;
     w->snapshot = &recorded->shadow;
     w->graph = &recorded->shadow.graph;
     return snapshot->recording || snapshot->backtraces ? intern_recording(w, snapshot)

@@ -121,6 +121,37 @@ static hx_error *judge_all(struct hx_judge *judge)
     return hx_judge_texts(judge);
 }
 
+/* What a type says of a word; HX_RULE_COUNT: nothing. */
+static enum hx_rule rule_of_word(const struct hx_type_words *words, uint64_t word)
+{
+    const uint64_t bit = word < 64 ? UINT64_C(1) << word : 0;
+    if (words->weak & bit)
+        return HX_RULE_weak;
+    if (words->scalar & bit || (!bit && words->rest_scalar))
+        return HX_RULE_scalar;
+    return words->pointer & bit || (!bit && words->rest_pointer) ? HX_RULE_NONE : HX_RULE_COUNT;
+}
+
+/* What its type says of an object's words, no counts know better. */
+static void judge_typed(const struct hx_judge *judge, hx_obj from, hx_obj to)
+{
+    const struct hx_snapshot *snapshot = judge->snapshot;
+    struct hx_graph *graph = judge->graph;
+    for (hx_obj i = from; i < to; i++) {
+        if (graph->type[i] >= snapshot->types.n)
+            continue;
+        const struct hx_type_words *words = &snapshot->types.v[graph->type[i]].words;
+        if (!(words->weak | words->scalar | words->pointer) && !words->rest_scalar &&
+            !words->rest_pointer)
+            continue;
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++) {
+            const enum hx_rule rule = rule_of_word(words, hx_edge_offset(graph->edge[e]) / HX_WORD);
+            if (rule != HX_RULE_COUNT)
+                graph->evidence[e] = HX_EVIDENCE(rule, HX_EVIDENCE_KIND(graph->evidence[e]));
+        }
+    }
+}
+
 hx_error *hx_evidence_find(struct hx_snapshot *snapshot, unsigned threads,
                            const struct hx_progress *progress)
 {
@@ -137,6 +168,8 @@ hx_error *hx_evidence_find(struct hx_snapshot *snapshot, unsigned threads,
         return NULL;
     find_modules(&judge);
     hx_error *err = judge_all(&judge);
+    if (!err && graph->type)
+        judge_typed(&judge, 0, graph->n);
     if (!err)
         err = hx_image_failed(judge.image);
     hx_block_groups_deinit(&groups);

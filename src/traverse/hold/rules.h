@@ -33,7 +33,8 @@ enum hx_rank { HX_RANK_FIRM = 0, HX_RANK_SPARSE = 1, HX_RANK_STRAY = 2 };
     X(16, piece, HX_RANK_FIRM, "to a piece of a block, as those alike")                            \
     X(17, pointer, HX_RANK_FIRM, "a pointer by its type")                                          \
     X(18, scalar, HX_RANK_STRAY, "in a field that is no pointer by its type")                      \
-    X(19, other, HX_RANK_STRAY, "to what cannot be of the type that it points to")
+    X(19, other, HX_RANK_STRAY, "to what cannot be of the type that it points to")                 \
+    X(20, weak, HX_RANK_STRAY, "a reference that keeps nothing alive")
 
 enum hx_rule {
     HX_RULE_NONE = 0,

@@ -17,11 +17,13 @@ static void identify_type(const struct hx_snapshot *snapshot, uint32_t group,
     ret->symbol = snapshot->types.v[group].symbol;
 }
 
-/* Classes of C++ with a vtable. A type that refers to itself is left out: each node of a list would
- * only name the one before it. */
+/* Classes of C++ with a vtable, and those of Python that are in a module. A type that refers to
+ * itself is left out: each node of a list would only name the one before it. */
 static bool retains_by_default(const struct hx_snapshot *snapshot, uint32_t group)
 {
     const struct hx_type *type = &snapshot->types.v[group];
+    if (type->sources >> HX_TYPED_PYTHON & 1)
+        return strchr(type->name, '.') && !strchr(type->name, ' ');
     if (type->sources && !(type->sources >> HX_TYPED_VTABLE & 1))
         return false;
     if (!type->layout || type->layout > snapshot->layouts.n)

@@ -533,6 +533,10 @@ static hx_error *spread_known(struct hx_spread *spread)
         const uint32_t type = graph->type[i], number = typing->number.v[type];
         hx_typed *typed = &graph->typed[i];
         const enum hx_type_source source = HX_TYPED_SOURCE(*typed);
+        if (source == HX_TYPED_PYTHON) {
+            graph->type[i] = HX_TYPE_BY_VTABLE | type;
+            continue;
+        }
         if (source != HX_TYPED_NOT && source != HX_TYPED_VTABLE) {
             graph->type[i] = again[type] ? HX_NO_TYPE : HX_TYPE_BY_VTABLE | type;
             *typed = again[type] ? 0 : *typed;
