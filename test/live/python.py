@@ -139,6 +139,8 @@ def leak(folder):
         first = [row for row in live.rows(store, "SELECT * FROM dominators ORDER BY retained_bytes DESC LIMIT 4")
                  if row["type"] == "dict (__main__.SESSIONS)"]
         check(first and first[0]["retained_bytes"] > 0.8 * whole, f"{interpreter}: SESSIONS is not held by its dict")
+        frames = live.rows(store, "SELECT name, direct_objects FROM roots WHERE name LIKE 'frames of Python%'")
+        check(len(frames) == 1 and frames[0]["direct_objects"] > 0, f"{interpreter}: {frames}")
         tree = live.rows(store, "SELECT label, depth, retained_bytes FROM tree LIMIT 6")
         check(any("__main__.Session" in row["label"] for row in tree), f"{interpreter}: {tree}")
         session = live.row(store, "SELECT address FROM objects WHERE type = '__main__.Session' LIMIT 1 OFFSET 5000")

@@ -1,0 +1,52 @@
+/* frames.c - the memory that frames of Python functions lie in.
+ *
+ * Each thread of the interpreter has chunks of it, from mappings of their own: the chunk before,
+ * its size, how far it is used when another one follows, then frames with local variables. As roots
+ * they would be nameless memory, and it is they that hold what functions work with.
+ */
+#include "attach/python/objects.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHUNK_MIN = 16 << 10, CHUNK_MAX = 1 << 30 };
+
+/* Is this the beginning of a chunk that has so much room? */
+static bool is_chunk(const struct hx_image *image, uint64_t addr, uint64_t room)
+{
+    uint64_t word[3], before;
+    if (addr % 16 || !hx_image_read(image, addr, word, sizeof word) || word[1] < CHUNK_MIN ||
+        word[1] > CHUNK_MAX || word[1] & (word[1] - 1) || word[1] > room || word[2] > word[1] / 8)
+        return false;
+    return !word[0] || (word[0] % 16 == 0 && hx_image_u64(image, word[0] + 8, &before) &&
+                        before >= CHUNK_MIN && before <= CHUNK_MAX && !(before & (before - 1)));
+}
+
+static bool is_frames(const struct hx_snapshot *snapshot, const struct hx_root *root)
+{
+    size_t i = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, root->address);
+    if (root->kind != HX_ROOT_MAPPING || i == snapshot->n_mappings || snapshot->mapping[i].path[0])
+        return false;
+    uint64_t page = root->address & ~UINT64_C(4095), end = snapshot->mapping[i].end;
+    return is_chunk(&snapshot->image, page, end - page);
+}
+
+hx_error *hx_py_name_frames(struct hx_snapshot *snapshot)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < snapshot->roots.n; i++)
+        n += is_frames(snapshot, &snapshot->roots.v[i]);
+    for (size_t i = 0; n && i < snapshot->roots.n; i++) {
+        struct hx_root *root = &snapshot->roots.v[i];
+        char *name = NULL;
+        if (!is_frames(snapshot, root))
+            continue;
+        HX_NEED(asprintf(&name, n == 1 ? "frames of Python" : "frames of Python at 0x%" PRIx64,
+                         root->address) >= 0);
+        free(root->name);
+        root->name = name;
+    }
+    return NULL;
+}
