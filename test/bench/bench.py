@@ -38,9 +38,10 @@ def resident(pid):
 class Forest(live.Target):
     """The target, with its own view of how long it stood still."""
 
-    def __init__(self, objects, stray=0):
+    def __init__(self, objects, stray=0, tied=False):
         program = os.path.join(live.BUILD, "test/bench/forest")
-        super().__init__([program, "--objects", str(objects), "--stray", str(stray)])
+        super().__init__([program, "--objects", str(objects), "--stray", str(stray),
+                          "--tied", str(int(tied))])
         said = self.wait_line("objects").split()
         self.objects, self.lost = int(said[1]), int(said[5])
         self.wait_line("ready")

@@ -1,6 +1,6 @@
 /* forest.c - the large synthetic target of the benchmark.
  *
- *   forest [--objects N] [--seed N] [--stray N]
+ *   forest [--objects N] [--seed N] [--stray N] [--tied 1]
  *   forest --read BYTES        yardstick: seconds to read that much memory once, in order
  *
  * N (10,980,000) live and lost blocks in about 1 GB: lists, hash maps of strings, trees
@@ -15,7 +15,7 @@
  * --stray N: as heaps are that programs have worked on. N blocks in a million have a stale word, to
  * the start of any block or into it: behind the request, or in the dead half of a short string,
  * which then lies in its own block. Nodes of trees know their parents, and they and buffers reach
- * one ring of a block in 200.
+ * one ring of a block in 200. --tied 1: the same heap without the stale words.
  */
 #include "../live/victim.h"
 
@@ -70,6 +70,7 @@ static struct rng rng = {1};
 
 enum { SEEN = 1 << 14 };
 static uint64_t stray;                   /* blocks in a million */
+static bool tied;                        /* as with strays, be there any or not */
 static struct rng stray_rng = {2};       /* of its own: without strays the forest stays as it is */
 static uint64_t seen[SEEN], rings[SEEN]; /* not held: inverted */
 
@@ -95,7 +96,7 @@ static void *block(size_t bytes)
 /* A stale word, NULL as a rule: the start of a block, or a place within it. */
 static void *stray_word(void)
 {
-    if (stray == 0 || rng_below(&stray_rng, 1000000) >= stray)
+    if (!tied || rng_below(&stray_rng, 1000000) >= stray)
         return NULL;
     return (char *)~seen[rng_below(&stray_rng, SEEN)] + 8 * rng_below(&stray_rng, 2);
 }
@@ -157,7 +158,7 @@ static char *short_string(void)
 static char *string(void)
 {
     size_t n = 8 + rng_below(&rng, 40);
-    if (stray && n < 16)
+    if (tied && n < 16)
         return short_string();
     char *s = held_block(n);
     snprintf(s, n, "%lx%lx", rng_next(&rng), rng_next(&rng));
@@ -189,7 +190,7 @@ static void grow_tree(void)
         at = node->key < up->key ? &up->left : &up->right;
     }
     *at = node;
-    if (stray) {
+    if (tied) {
         node->payload[0] = (uint64_t)(uintptr_t)up;
         node->payload[1] = node_of_ring();
     }
@@ -218,7 +219,7 @@ static void grow_buffer(void)
     size_t n = 64 + rng_below(&rng, rng_below(&rng, 16) ? 1120 : 8000);
     struct buffer *buffer = held_block(n);
     *buffer = (struct buffer){buffers, n};
-    if (stray)
+    if (tied)
         buffer->body[0] = node_of_ring();
     buffers = buffer;
 }
@@ -240,7 +241,7 @@ static void lose(void)
 static void grow(void *arg)
 {
     uint64_t want = *(uint64_t *)arg;
-    if (stray && !ring)
+    if (tied && !ring)
         grow_ring(want / 200);
     while (blocks < want) {
         uint64_t dice = rng_below(&rng, 10000);
@@ -351,7 +352,9 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--seed") == 0)
             rng.state = n;
         else if (strcmp(argv[i], "--stray") == 0)
-            stray = n;
+            tied = (stray = n) != 0 || tied;
+        else if (strcmp(argv[i], "--tied") == 0)
+            tied = tied || n != 0;
         else if (strcmp(argv[i], "--read") == 0)
             return yardstick(n);
         else

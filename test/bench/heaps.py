@@ -4,7 +4,8 @@
     heaps.py [--only NAME,NAME] [--rounds N] [--json FILE]
 
 Run by scripts/bench heaps. A row for each heap: the forest (forest.c) with a stale word in every
-thousandth block at three sizes and without any, and programs that were not made for this: python3
+thousandth block at three sizes, the same heap without these words (`none`) and without the links to
+parents and to one ring that come with them (`clean`: a fifth fewer edges), and programs that were not made for this: python3
 with malloc, a C++ server that keeps all in maps (maps.cc), sqlite3 with its tables in memory. Floor (floor.c),
 `committed` (--analyse later) and `all` take turns; each figure is the best of its rounds.
 """
@@ -51,8 +52,8 @@ class Program(live.Target):
         return 0
 
 
-def forest(objects, stray=1000):
-    return lambda: bench.Forest(objects, stray)
+def forest(objects, stray=1000, tied=True):
+    return lambda: bench.Forest(objects, stray, tied)
 
 
 def own(name, *argv):
@@ -63,7 +64,8 @@ HEAPS = {
     "forest-1M": forest(1_000_000),
     "forest-11M": forest(10_980_000),
     "forest-44M": forest(43_920_000),
-    "forest-11M-clean": forest(10_980_000, 0),
+    "forest-11M-none": forest(10_980_000, 0),
+    "forest-11M-clean": forest(10_980_000, 0, False),
     "python3": lambda: Program(["/usr/bin/python3", "-c", PYTHON, "10000000"],
                                PYTHONMALLOC="malloc"),
     "maps": own("maps", "5000000"),
