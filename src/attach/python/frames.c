@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK_MIN = 16 << 10, CHUNK_MAX = 1 << 30 };
+enum { CHUNK_MIN = 16 << 10, CHUNK_MAX = 1 << 30, PAGE = 4096, BEFORE = 64 * PAGE, PAGES = 256 };
 
 /* Is this the beginning of a chunk that has so much room? */
 static bool is_chunk(const struct hx_image *image, uint64_t addr, uint64_t room)
@@ -29,8 +29,21 @@ static bool is_frames(const struct hx_snapshot *snapshot, const struct hx_root *
     size_t i = hx_mapping_find(snapshot->mapping, snapshot->n_mappings, root->address);
     if (root->kind != HX_ROOT_MAPPING || i == snapshot->n_mappings || snapshot->mapping[i].path[0])
         return false;
-    uint64_t page = root->address & ~UINT64_C(4095), end = snapshot->mapping[i].end;
-    return is_chunk(&snapshot->image, page, end - page);
+    /* the mapping can have other things in front or behind: most of the root has to be the chunk's
+     */
+    const struct hx_mapping *mapping = &snapshot->mapping[i];
+    uint64_t page = root->address & ~(uint64_t)(PAGE - 1), end = root->address + root->size, bytes;
+    page -= page - mapping->start < BEFORE ? page - mapping->start : BEFORE;
+    for (int k = 0; k < PAGES && page < end; k++, page += PAGE) {
+        if (!is_chunk(&snapshot->image, page, mapping->end - page) ||
+            !hx_image_u64(&snapshot->image, page + 8, &bytes))
+            continue;
+        uint64_t from = page > root->address ? page : root->address;
+        uint64_t to = page + bytes < end ? page + bytes : end;
+        if (to > from && to - from > root->size / 2)
+            return true;
+    }
+    return false;
 }
 
 hx_error *hx_py_name_frames(struct hx_snapshot *snapshot)
