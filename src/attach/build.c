@@ -198,6 +198,42 @@ static void note_other_malloc(hx_attach *attach, struct hx_snapshot *snapshot)
     }
 }
 
+/* Does the data of a module begin as the linker of Go makes it? */
+static bool is_go(hx_modules *modules, size_t module)
+{
+    static const char magic[] = "\xff Go buildinf:";
+    uint64_t ranges[1][2];
+    char bytes[sizeof magic - 1];
+    return hx_module_data(modules, module, ranges, 1) &&
+           hx_module_read_initial(modules, ranges[0][0], bytes, sizeof bytes) == sizeof bytes &&
+           memcmp(bytes, magic, sizeof bytes) == 0;
+}
+
+/* Languages that keep objects in heaps of their own, by a function of their runtimes. */
+static void note_runtime(hx_attach *attach, struct hx_snapshot *snapshot)
+{
+    static const char *const known[][2] = {
+        {"runtime.mheap_", "Go"},
+        {"JNI_CreateJavaVM", "Java"},
+        {"_ZN2v87Isolate3NewERKNS0_12CreateParamsE", "JavaScript (V8)"}};
+    uint64_t addr, size;
+    const char *name = NULL;
+    for (size_t i = 0; i < hx_modules_count(attach->modules) && !name; i++) {
+        for (size_t k = 0; k < sizeof known / sizeof *known && !name; k++)
+            if (hx_module_symbol(attach->modules, i, known[k][0], &addr, &size))
+                name = known[k][1];
+        if (!name && is_go(attach->modules, i))
+            name = known[0][1];
+    }
+    if (name)
+        hx_snapshot_note(
+            snapshot, false,
+            "a process of %s: the heap of that runtime has no objects here, its memory "
+            "is in the account and is searched for pointers; what libraries have from "
+            "malloc is told",
+            name);
+}
+
 /* --- recording and roots --------------------------------------------------------------- */
 
 /* Adds who allocated, if that is recorded. A recorder that has ended does not spoil the snapshot.
@@ -237,8 +273,10 @@ hx_error *hx_target_build(hx_attach *attach, struct hx_snapshot *snapshot,
     if (!err)
         err = join_recording(attach, snapshot, options, progress);
     hx_timing_end(begun, "recording", snapshot->recording ? snapshot->recording->n_blocks : 0);
-    if (!err)
+    if (!err) {
         note_other_malloc(attach, snapshot);
+        note_runtime(attach, snapshot);
+    }
     begun = hx_timing_begin();
     if (!err)
         err = hx_backtraces(snapshot, attach->via, attach->code, options->names_ns, progress,

@@ -6,6 +6,7 @@ in, exported under all of glibc's names or hidden: what nobody walks is not repo
 heap, and never as complete. Wrappers around the C library's malloc change nothing.
 """
 import os
+import re
 import subprocess
 
 import live
@@ -74,6 +75,14 @@ INTERNAL = """
 #include <stddef.h>
 void *__libc_malloc(size_t n);
 void *malloc(size_t n) { return __libc_malloc(n); }
+"""
+
+
+# Its data begin with what the linker of Go writes there.
+GO = r"""
+char first[64] = "\xff Go buildinf:";
+__asm__(".globl _start\n_start: mov $1, %eax\n mov $1, %edi\n lea said(%rip), %rsi\n mov $6, %edx\n syscall\n"
+        "again: mov $34, %eax\n syscall\n jmp again\nsaid: .ascii \"ready\\n\"\n");
 """
 
 
@@ -149,5 +158,16 @@ def whose(folder):
     named(folder, plain, google, "libgoogle.so (Google's tcmalloc)")
 
 
+def runtimes(folder):
+    """A language with a heap of its own is named."""
+    for symbol, name in (("JNI_CreateJavaVM", "Java"),
+                         ("_ZN2v87Isolate3NewERKNS0_12CreateParamsE", r"JavaScript \(V8\)"),):
+        library = build(folder, "libruntime.so", [f"int {symbol}(void) {{ return 0; }}"], "-shared", "-fPIC")
+        notes = snapshot(folder, build(folder, "plain", [PROGRAM]), library, 0)["notes"]
+        check(re.search(f"a process of {name}: ", notes), notes)
+    notes = snapshot(folder, build(folder, "go", [GO], "-nostdlib", "-static"), None, 3)["notes"]
+    check("a process of Go: " in notes, notes)
+
+
 if __name__ == "__main__":
-    live.main(whose)
+    live.main(whose, runtimes)
