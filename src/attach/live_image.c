@@ -46,11 +46,26 @@ static bool read_memory(const struct hx_live_memory *live, uint64_t addr, void *
     return process_vm_readv(live->pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
 }
 
+/* How many of the bytes at addr lie in memory that no file is behind. Where nobody has touched it,
+ * reading it in the target would give it a page of zeros, for good. */
+static size_t anonymous_bytes(const struct hx_live_memory *live, uint64_t addr, size_t len)
+{
+    size_t i =
+        live->mapping ? hx_mapping_find(live->mapping, live->n_mappings, addr) : live->n_mappings;
+    if (i == live->n_mappings || live->mapping[i].inode)
+        return 0;
+    return live->mapping[i].end - addr < len ? live->mapping[i].end - addr : len;
+}
+
 /* The bytes of pages that are not there; what no file has is left to the agent. */
 static bool read_absent(const struct hx_live_memory *live, uint64_t addr, char *dst, size_t len)
 {
     for (size_t n; len; addr += n, dst += n, len -= n) {
         n = live->modules ? hx_module_read_initial(live->modules, addr, dst, len) : 0;
+        if (!n) {
+            n = anonymous_bytes(live, addr, len);
+            memset(dst, 0, n);
+        }
         if (!n)
             return live->agent && hx_agent_read(live->agent, addr, dst, len);
     }

@@ -14,6 +14,9 @@ struct hx_live_memory {
     struct hx_agent *agent; /* reads; NULL: this process does, and nothing that no file has and the
                                target has not in memory */
     hx_modules *modules;    /* whose files are read; NULL: none */
+    /* where no file is behind it, absent memory is zeros; NULL: not known */
+    const struct hx_mapping *mapping;
+    size_t n_mappings;
 };
 
 /* As struct hx_peek has it, with a struct hx_live_memory for the context. False when a byte cannot

@@ -68,8 +68,11 @@ static hx_error *prepare_request(struct capture *capture, struct hx_memory_need 
     struct hx_guard guard = {0};
     hx_modules *modules = NULL;
     hx_error *err = hx_modules_create(process->attach.via, mapping, n, &modules);
-    struct hx_live_memory live = {
-        .pid = process->attach.via, .agent = process->agent, .modules = modules};
+    struct hx_live_memory live = {.pid = process->attach.via,
+                                  .agent = process->agent,
+                                  .modules = modules,
+                                  .mapping = mapping,
+                                  .n_mappings = n};
     struct hx_peek peek = {.read = hx_live_memory_read, .context = &live};
     struct hx_alloc_target target = {mapping, n, process->attach.via, &peek, modules};
     if (!err) {
