@@ -77,9 +77,10 @@ void hx_py_judge_edges(const struct hx_py_objects *objects, unsigned threads,
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         uint64_t value = snapshot->roots.v[edge->root].value;
-        if (objects->role[edge->target] &&
-            (!edge->address || hx_image_u64(&snapshot->image, edge->address, &value)))
-            edge->kind =
-                (uint8_t)kind_of(objects, edge->target, value, (enum hx_edge_kind)edge->kind);
+        if (!objects->role[edge->target] ||
+            (edge->address && !hx_image_u64(&snapshot->image, edge->address, &value)))
+            continue;
+        edge->kind = (uint8_t)kind_of(objects, edge->target, value, (enum hx_edge_kind)edge->kind);
+        edge->evidence = HX_EVIDENCE(HX_EVIDENCE_RULE(edge->evidence), edge->kind);
     }
 }
