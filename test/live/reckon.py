@@ -140,12 +140,15 @@ def add_up(store, name, rows_of_view):
 
 
 def retains_by_default(store):
-    """Classes with a vtable that no field of theirs leads to."""
+    """Classes with a vtable that no field of theirs leads to, and those of Python that are in a module."""
     own = rows(store.path, "SELECT t.name AS type FROM hx_type t JOIN hx_field f ON"
                " f.snapshot = t.snapshot AND f.layout = t.layout AND f.target = t.name")
     own = {r["type"] for r in own}
-    types = {r["type"] for r in store.view("types") if "vtable" in (r["source"] or "vtable")}
-    return lambda name: name in types and name not in own
+    all_types = store.view("types")
+    types = {r["type"] for r in all_types if "vtable" in (r["source"] or "vtable")}
+    python = {r["type"] for r in all_types if "python" in (r["source"] or "")}
+    in_module = {name for name in python if "." in name and " " not in name}
+    return lambda name: name in in_module if name in python else name in types and name not in own
 
 
 def retainer_sets(store):
