@@ -103,7 +103,7 @@ static bool read_bins(const struct hx_jemalloc_walk *walk, uint64_t bins, unsign
     for (unsigned i = 0; i < n * (BIN_BYTES / 8); i++) {
         uint64_t word = 0;
         found |= hx_image_u64(walk->image, bins + 8 * (uint64_t)i, &word);
-        memcpy(&ret[0][8 * i], &word, sizeof word);
+        memcpy((uint8_t *)ret + 8 * (size_t)i, &word, sizeof word);
     }
     return found;
 }

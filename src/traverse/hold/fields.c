@@ -938,6 +938,7 @@ static void judge_block(void *context, unsigned worker, hx_obj from, hx_obj to)
                 judge_object(&cursor, i, &words);
         }
     }
+    hx_peeked_deinit(&cursor.window);
 }
 
 static hx_error *judge_fields(struct fields *fields)
