@@ -63,7 +63,7 @@ static const struct name allocator[] = {
     {"deletearray_nothrow", HX_PROBE_FREE},
     {"deletearray_sized", HX_PROBE_FREE},
 };
-enum { n_standard = 13 }; /* those that have a meaning without a prefix */
+enum { n_standard = 17 }; /* those that have a meaning without a prefix; see the table */
 
 static const struct name operators[] = {
     {"_Znwm", HX_PROBE_MALLOC},
