@@ -693,6 +693,37 @@ static hx_error *classify_objects(hx_blocks *blocks, const struct hx_block *bloc
     return classify_by(blocks, block, HX_COL_OUT, class);
 }
 
+/* Most objects have few references, and how many is hard to foresee: FEW edges are written for
+ * each, and the next object's over those that are too many. Ends before an object that has more,
+ * and where the block might end or has ended. Returns how many objects were gone over. */
+#define SPREAD_FEW(to)                                                                             \
+    for (; k < out->n && i + FEW <= room && counts[k] <= most; k++) {                              \
+        for (size_t nth = 0; nth < FEW; nth++)                                                     \
+            to;                                                                                    \
+        i += out->base + counts[k];                                                                \
+    }
+
+HX_HOT static size_t spread_few(const struct hx_decoded *out, const struct hx_decoded *classes,
+                                uint64_t source, size_t room, size_t *at, uint64_t *value,
+                                uint16_t *class)
+{
+    enum { FEW = 4 };
+    const uint8_t *counts = out->v;
+    const size_t from = source % HX_BLOCK_ROWS;
+    size_t k = from, i = *at;
+    if (out->shift || out->base > FEW || (class && (classes->shift != 1 || classes->base)))
+        return 0;
+    const uint8_t most = (uint8_t)(FEW - out->base);
+    if (value) {
+        SPREAD_FEW(value[i + nth] = source + (k - from))
+    } else {
+        const uint16_t *of = classes->v;
+        SPREAD_FEW(class[i + nth] = hx_edge_class_of(of[k], nth))
+    }
+    *at = i;
+    return k - from;
+}
+
 /* Edges lie by source: goes over the objects [*source, ...) of one block, those from row *at on
  * being of *source and those behind it. Leaves the indexes of
  * the sources, or the classes of the edges. */
@@ -700,10 +731,15 @@ HX_HOT static bool spread_part(const struct hx_block *block, const struct hx_dec
                                const struct hx_decoded *classes, uint64_t *source, uint64_t *at,
                                uint64_t *value, uint16_t *class)
 {
-    uint64_t i = *at;
+    size_t i = (size_t)*at;
     bool first = i == 0;
     const bool last = block + 1 == block->index->block + block->index->n;
     for (size_t k = *source % HX_BLOCK_ROWS; k < out->n && i < block->n; k++, ++*source) {
+        size_t few = first ? 0 : spread_few(out, classes, *source, block->n, &i, value, class);
+        *source += few;
+        k += few;
+        if (k == out->n || i == block->n)
+            break;
         uint64_t n = hx_decoded_at(out, k);
         if (first && n <= block->bytes)
             return false;
