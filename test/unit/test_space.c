@@ -118,7 +118,9 @@ static void test_later(void **unused)
     if (dlclose(handle) == 0 && !dlopen("libresolv.so.2", RTLD_NOW | RTLD_NOLOAD)) {
         assert_true(hx_code_count(setup.code) > files);
         assert_null(hx_space_refresh(setup.space));
-        assert_null(hx_space_find(setup.space, (uint64_t)(uintptr_t)address));
+        /* something else can have come to that address meanwhile */
+        const struct hx_space_part *part = hx_space_find(setup.space, (uint64_t)(uintptr_t)address);
+        assert_true(!part || part->file != library.file);
         assert_string_equal(hx_code_name(setup.code, library.file), "libresolv.so.2");
     }
     void *page = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
