@@ -109,7 +109,8 @@ hx_error *hx_query_measured(hx_store *store, const char *target, const struct hx
         return NULL;
     char sql[256];
     snprintf(sql, sizeof sql,
-             "SELECT iif(heap_objects IS NULL, '-', analysed) FROM snapshots WHERE %s AND (%lld = 0 OR snapshot = %lld)"
+             "SELECT iif(heap_objects IS NULL, '-', analysed) FROM snapshots WHERE %s AND (%lld = "
+             "0 OR snapshot = %lld)"
              " AND NOT EXISTS (SELECT 1 FROM %s WHERE %lld = 0 OR snapshot = %lld)",
              counted ? counted : "heap_objects IS NOT 0", (long long)query->snapshot,
              (long long)query->snapshot, query->view, (long long)query->snapshot,
