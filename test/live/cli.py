@@ -176,8 +176,8 @@ def series(folder):
         status, out, err = heapx("snap", target.pid, "-o", store, "--every", "200ms", "--count", 3)
         took = time.monotonic() - begin
         check(out.count("\n") == 3 and count(store) == 3 and took >= 0.4, f"{took} {out}")
-        heapx("snap", target.pid, "-o", store, "--every", f"{1500 * live.SLOW}ms",
-              "--duration", f"{2500 * live.SLOW}ms")
+        heapx("snap", target.pid, "-o", store, "--every", f"{3000 * live.SLOW}ms",
+              "--duration", f"{5000 * live.SLOW}ms")
         check(count(store) == 5, f"{count(store)} snapshots")
         for number in (signal.SIGINT, signal.SIGTERM):
             have = count(store)
@@ -289,7 +289,8 @@ def unknown_allocator(folder):
         target.wait_line("ready")
         said = heapx("doctor", target.pid, "--format", "csv")[1]
         check("\nallocator,?,no,malloc is that of libpool.so: " in said, said)
-        check("\nallocator,OK,no,glibc 2." in heapx("doctor", os.getpid(), "--format", "csv")[1], "doctor")
+        said = heapx("doctor", os.getpid(), "--format", "csv")[1]
+        check(re.search(r"\nallocator,OK,no,.*\bglibc 2\.", said), said)
         heapx("snap", target.pid, "-o", store, ok=(3,))
     row = live.row(store, "select * from snapshots")
     for name in ("heap_bytes", "heap_objects", "reachable_bytes", "reachable_objects",

@@ -175,7 +175,7 @@ def test_ahead(target):
             rows.executemany("INSERT INTO hx_type(snapshot, type, name, bytes, objects)"
                              " VALUES (1, ?, ?, ?, 1)",
                              ((i, f"type {i * 7919 % 200003}", i * 31 % 1009)
-                              for i in range(1000, 201000)))
+                              for i in range(1_000_000, 1_200_000)))
         rows.close()
         for keys, what in (("5i", r"› details"), ("5jji", r"› details"), ("8\rw", r"› object › why"), ("2\ro", r"Objects (held|retained) by"),
                            ("8/[0-9]\r\rw", r"› object › why"), (":screen roots\r\r", "› root")):
