@@ -39,6 +39,30 @@ void hx_snapshot_drop_image(struct hx_snapshot *snapshot)
     hx_image_deinit(&snapshot->image);
 }
 
+static int compare_ranges(const void *a, const void *b)
+{
+    const struct hx_range *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+void hx_ranges_sort(hx_ranges *ranges)
+{
+    if (ranges->n)
+        qsort(ranges->v, ranges->n, sizeof *ranges->v, compare_ranges);
+}
+
+static int compare_segments(const void *a, const void *b)
+{
+    const struct hx_segment *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+void hx_segments_sort(hx_segments *segments)
+{
+    if (segments->n)
+        qsort(segments->v, segments->n, sizeof *segments->v, compare_segments);
+}
+
 void hx_allocator_share_deinit(struct hx_allocator_share *share)
 {
     free(share->name);

@@ -193,6 +193,7 @@ struct hx_range {
     uint64_t start, end;
 };
 typedef HX_VEC(struct hx_range) hx_ranges;
+void hx_ranges_sort(hx_ranges *ranges); /* by start */
 
 /* Memory that the allocator took from the system. Segments are sorted and do not
  * overlap; each byte of one is in an object, in a free range, or overhead. */
@@ -202,6 +203,7 @@ struct hx_segment {
 };
 #define HX_ARENA_MMAP UINT32_MAX
 typedef HX_VEC(struct hx_segment) hx_segments;
+void hx_segments_sort(hx_segments *segments); /* by start */
 
 /* What one allocator has of the heap; what all have adds up to the figures of the snapshot. */
 struct hx_allocator_share {

@@ -52,6 +52,20 @@ static inline bool hx_peek_u32(const struct hx_peek *peek, uint64_t addr, uint32
     return peek->read(peek->context, addr, ret, sizeof *ret);
 }
 
+/* Little-endian numbers in bytes of structures that were read. */
+static inline uint64_t hx_load_u64(const uint8_t *at)
+{
+    uint64_t word;
+    __builtin_memcpy(&word, at, sizeof word);
+    return word;
+}
+static inline uint32_t hx_load_u32(const uint8_t *at)
+{
+    uint32_t half;
+    __builtin_memcpy(&half, at, sizeof half);
+    return half;
+}
+
 /* Where allocators are looked for: a live target, or its image. */
 struct hx_alloc_target {
     const struct hx_mapping *mapping;

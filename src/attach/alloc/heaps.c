@@ -159,26 +159,19 @@ static hx_error *settle_overlaps(struct heap *a, struct heap *b, struct hx_snaps
 
 /* --- one heap of several --------------------------------------------------------------- */
 
-static int by_start(const void *a, const void *b)
-{
-    const struct hx_range *x = a, *y = b;
-    return (x->start > y->start) - (x->start < y->start);
-}
-
 /* Those in the smallest objects first. */
 static int by_place(const void *a, const void *b)
 {
     const struct nested *x = a, *y = b;
-    int order = by_start(&x->range, &y->range);
-    return order ? order
-                 : (x->object_bytes > y->object_bytes) - (x->object_bytes < y->object_bytes);
+    if (x->range.start != y->range.start)
+        return x->range.start < y->range.start ? -1 : 1;
+    return (x->object_bytes > y->object_bytes) - (x->object_bytes < y->object_bytes);
 }
 
 static void sort_ranges(hx_ranges *ranges)
 {
     size_t n = 0;
-    if (ranges->n)
-        qsort(ranges->v, ranges->n, sizeof *ranges->v, by_start);
+    hx_ranges_sort(ranges);
     for (size_t i = 0; i < ranges->n; i++)
         if (!n || ranges->v[n - 1].start != ranges->v[i].start)
             ranges->v[n++] = ranges->v[i];
@@ -295,12 +288,6 @@ static hx_error *merge_objects(const struct heap *heap, size_t n, struct heap *r
     return NULL;
 }
 
-static int by_segment_start(const void *a, const void *b)
-{
-    const struct hx_segment *x = a, *y = b;
-    return (x->start > y->start) - (x->start < y->start);
-}
-
 static hx_error *merge_memory(const struct heap *heap, size_t n, struct heap *ret)
 {
     for (size_t i = 0; i < n; i++) {
@@ -309,10 +296,8 @@ static hx_error *merge_memory(const struct heap *heap, size_t n, struct heap *re
         for (size_t k = 0; k < heap[i].segments.n; k++)
             HX_NEED(hx_vec_push(&ret->segments, heap[i].segments.v[k]));
     }
-    if (ret->free.n)
-        qsort(ret->free.v, ret->free.n, sizeof *ret->free.v, by_start);
-    if (ret->segments.n)
-        qsort(ret->segments.v, ret->segments.n, sizeof *ret->segments.v, by_segment_start);
+    hx_ranges_sort(&ret->free);
+    hx_segments_sort(&ret->segments);
     return NULL;
 }
 

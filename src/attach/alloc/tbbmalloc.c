@@ -43,20 +43,6 @@ struct walk {
     uint8_t leaf[HX_TBB_SLAB];
 };
 
-static uint64_t load64(const uint8_t *at)
-{
-    uint64_t word;
-    memcpy(&word, at, sizeof word);
-    return word;
-}
-
-static uint32_t load32(const uint8_t *at)
-{
-    uint32_t half;
-    memcpy(&half, at, sizeof half);
-    return half;
-}
-
 static uint16_t load16(const uint8_t *at)
 {
     uint16_t quarter;
@@ -115,10 +101,10 @@ static bool is_pooled(const struct walk *walk, uint64_t slab)
  * use. */
 static hx_error *add_startup(struct walk *walk, uint64_t addr, const uint8_t *bytes)
 {
-    uint64_t end = load64(bytes + HX_TBB_BUMP) - addr, at = HX_TBB_HEADER;
+    uint64_t end = hx_load_u64(bytes + HX_TBB_BUMP) - addr, at = HX_TBB_HEADER;
     HX_TRY(hx_slabs_add_memory(&walk->slabs, addr, addr + HX_TBB_HEADER, HX_BLOCK_OWN));
     while (end <= HX_TBB_SLAB && at + 8 < end) {
-        uint64_t size = load64(bytes + at);
+        uint64_t size = hx_load_u64(bytes + at);
         if (!size || size & 7 || size > end - at - 8)
             break;
         struct hx_slab slab = {.start = addr + at,
@@ -165,21 +151,21 @@ static hx_error *add_slab(struct walk *walk, uint64_t addr, const uint8_t *bytes
 static hx_error *add_large(struct walk *walk, uint64_t header, uint32_t number, uint32_t index)
 {
     const uint8_t *at = hx_image_at(walk->image, header, HX_TBB_LARGE_HEADER);
-    uint64_t block = at ? load64(at) : 0, object = header + HX_TBB_LARGE_HEADER;
+    uint64_t block = at ? hx_load_u64(at) : 0, object = header + HX_TBB_LARGE_HEADER;
     const uint8_t *large = block < header ? hx_image_at(walk->image, block, HX_TBB_LARGE) : NULL;
     if (!large || object & 63 || object - block < HX_TBB_LARGE + HX_TBB_LARGE_HEADER) {
         walk->n_damaged++;
         return NULL;
     }
-    if (load64(large + HX_TBB_LARGE_POOL) != walk->tbb->backend - HX_TBB_POOL_BACKEND)
+    if (hx_load_u64(large + HX_TBB_LARGE_POOL) != walk->tbb->backend - HX_TBB_POOL_BACKEND)
         return NULL; /* of a pool that the program made, in memory that it gave */
-    uint64_t bytes = load64(large + HX_TBB_LARGE_BYTES);
-    uint64_t asked = load64(large + HX_TBB_LARGE_ASKED);
-    bool live = load32(at + 8) == number && load16(at + 12) == index;
-    bool cached = load32(at + 8) == UINT32_MAX;
+    uint64_t bytes = hx_load_u64(large + HX_TBB_LARGE_BYTES);
+    uint64_t asked = hx_load_u64(large + HX_TBB_LARGE_ASKED);
+    bool live = hx_load_u32(at + 8) == number && load16(at + 12) == index;
+    bool cached = hx_load_u32(at + 8) == UINT32_MAX;
     if (bytes < object - block || bytes > walk->mapped_bytes ||
         (live && asked > bytes - (object - block)) || (!live && !cached) ||
-        load32(large + HX_TBB_LARGE_INDEX) != number) {
+        hx_load_u32(large + HX_TBB_LARGE_INDEX) != number) {
         walk->n_damaged++;
         return NULL;
     }
@@ -201,7 +187,7 @@ static hx_error *visit_entry(struct walk *walk, uint64_t word, uint32_t number, 
         return add_large(walk, word, number, index | 1);
     const uint8_t *bytes = hx_image_at(walk->image, word, HX_TBB_SLAB);
     const uint8_t *head = bytes ? bytes : hx_image_at(walk->image, word, HX_TBB_HEADER);
-    if (!head || load32(head + HX_TBB_INDEX) != number ||
+    if (!head || hx_load_u32(head + HX_TBB_INDEX) != number ||
         load16(head + HX_TBB_INDEX + 4) != index) {
         walk->n_damaged++;
         return NULL;
@@ -220,18 +206,18 @@ static hx_error *walk_leaf(struct walk *walk, uint64_t leaf, uint32_t number)
     if (leaf & (HX_TBB_SLAB - 1) && leaf & 4095)
         return NULL;
     if (!hx_image_read(walk->image, leaf, walk->leaf, sizeof walk->leaf) ||
-        load32(bytes + HX_TBB_LEAF_NUMBER) != number) {
+        hx_load_u32(bytes + HX_TBB_LEAF_NUMBER) != number) {
         walk->n_damaged++;
         return NULL;
     }
     for (uint32_t i = 0; i < HX_TBB_ENTRIES; i++) {
-        uint64_t word = load64(bytes + HX_TBB_LEAF + (size_t)i * 8);
+        uint64_t word = hx_load_u64(bytes + HX_TBB_LEAF + (size_t)i * 8);
         if (!word || (word >= leaf && word < leaf + HX_TBB_SLAB))
             continue;
         n++;
         HX_TRY(visit_entry(walk, word, number, i));
     }
-    walk->disagree += n != load32(bytes + HX_TBB_LEAF_COUNT);
+    walk->disagree += n != hx_load_u32(bytes + HX_TBB_LEAF_COUNT);
     return hx_slabs_add_memory(&walk->slabs, leaf, leaf + HX_TBB_SLAB, HX_BLOCK_OWN);
 }
 
@@ -273,8 +259,8 @@ static hx_error *find_regions(struct walk *walk)
     walk->mapped_bytes = mapped;
     while (region) {
         const uint8_t *at = hx_image_at(walk->image, region, HX_TBB_REGION);
-        uint64_t bytes = at ? load64(at + HX_TBB_REGION_BYTES) : 0;
-        if (!at || load64(at + 8) != prev || bytes < HX_TBB_REGION || bytes > mapped) {
+        uint64_t bytes = at ? hx_load_u64(at + HX_TBB_REGION_BYTES) : 0;
+        if (!at || hx_load_u64(at + 8) != prev || bytes < HX_TBB_REGION || bytes > mapped) {
             walk->n_damaged++;
             break;
         }
@@ -282,7 +268,7 @@ static hx_error *find_regions(struct walk *walk)
         walk->region_bytes += bytes;
         HX_NEED(hx_vec_push(&walk->regions, (struct hx_range){region, region + bytes}));
         prev = region;
-        region = load64(at);
+        region = hx_load_u64(at);
     }
     if (walk->regions.n)
         qsort(walk->regions.v, walk->regions.n, sizeof *walk->regions.v, by_start);
@@ -382,7 +368,7 @@ static uint64_t mark_list(struct walk *walk, const struct hx_slab *slab, const u
         if (i == UINT64_MAX || !hx_slabs_mark(&walk->slabs, slab, i, HX_BLOCK_FREE))
             return n;
         if (bytes)
-            addr = load64(bytes + (addr - slab->start));
+            addr = hx_load_u64(bytes + (addr - slab->start));
         else if (!hx_image_u64(walk->image, addr, &addr))
             return n;
     }
@@ -418,12 +404,12 @@ static void mark_slab(struct walk *walk, const struct hx_slab *slab)
     /* Lists lead criss-cross through memory that nobody has looked at yet. */
     for (uint64_t i = 0; bytes && i < HX_TBB_SLAB; i += LINE)
         __builtin_prefetch(bytes + i);
-    uint64_t count = load16(head + HX_TBB_COUNT), list = load64(head + HX_TBB_FREE);
-    uint64_t unused = mark_unused(walk, slab, load64(head + HX_TBB_BUMP));
+    uint64_t count = load16(head + HX_TBB_COUNT), list = hx_load_u64(head + HX_TBB_FREE);
+    uint64_t unused = mark_unused(walk, slab, hx_load_u64(head + HX_TBB_BUMP));
     uint64_t n = mark_list(walk, slab, bytes, list);
-    uint64_t foreign = mark_list(walk, slab, bytes, load64(head + HX_TBB_PUBLIC));
+    uint64_t foreign = mark_list(walk, slab, bytes, hx_load_u64(head + HX_TBB_PUBLIC));
     /* Blocks in which it keeps what threads have: nobody counts these. */
-    if (!count && !n && !foreign && unused < slab->n && !load64(head + HX_TBB_OWNER))
+    if (!count && !n && !foreign && unused < slab->n && !hx_load_u64(head + HX_TBB_OWNER))
         mark_own(walk, slab);
     else if (unused + n + count + 1 == slab->n && foreign <= count)
         walk->in_flight++;

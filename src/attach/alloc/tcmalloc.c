@@ -53,20 +53,6 @@ struct walk {
     uint64_t system_bytes;
 };
 
-static uint64_t load64(const uint8_t *at)
-{
-    uint64_t word;
-    memcpy(&word, at, sizeof word);
-    return word;
-}
-
-static uint32_t load32(const uint8_t *at)
-{
-    uint32_t half;
-    memcpy(&half, at, sizeof half);
-    return half;
-}
-
 /* --- spans ----------------------------------------------------------------------------- */
 
 static bool read_span(const struct walk *walk, uint64_t addr, struct span *ret)
@@ -74,10 +60,10 @@ static bool read_span(const struct walk *walk, uint64_t addr, struct span *ret)
     const uint8_t *at = addr & 7 ? NULL : hx_image_at(walk->image, addr, HX_TC_SPAN);
     if (!at)
         return false;
-    uint32_t bits = load32(at + 40);
-    *ret = (struct span){.start = load64(at),
-                         .length = load64(at + 8),
-                         .objects = load64(at + 32),
+    uint32_t bits = hx_load_u32(at + 40);
+    *ret = (struct span){.start = hx_load_u64(at),
+                         .length = hx_load_u64(at + 8),
+                         .objects = hx_load_u64(at + 32),
                          .refcount = bits & 0xffff,
                          .class = (uint8_t)(bits >> 16),
                          .location = bits >> 24 & 3,
@@ -169,7 +155,7 @@ static hx_error *walk_leaf(struct walk *walk, uint64_t leaf, uint64_t first_page
             continue;
         }
         uint64_t word =
-            memory->end - addr >= 8 ? load64(memory->bytes + (addr - memory->start)) : 0;
+            memory->end - addr >= 8 ? hx_load_u64(memory->bytes + (addr - memory->start)) : 0;
         i++;
         if (!word)
             continue;
@@ -301,7 +287,7 @@ static uint64_t mark_span_list(struct walk *walk, const struct hx_slab *slab, ui
             walk->slabs.stray++;
         if (i == UINT64_MAX || !hx_slabs_mark(&walk->slabs, slab, i, HX_BLOCK_FREE))
             return n;
-        addr = load64(bytes + (addr - slab->start));
+        addr = hx_load_u64(bytes + (addr - slab->start));
     }
     return n;
 }
@@ -332,15 +318,15 @@ static void mark_central(struct walk *walk, unsigned class)
         walk->disagree++;
         return;
     }
-    uint32_t used = load32(bytes + HX_TC_CENTRAL_USED);
-    walk->disagree += load64(bytes + HX_TC_CENTRAL_SPANS) != walk->spans_of[class];
-    walk->disagree += load64(bytes + HX_TC_CENTRAL_FREE) != walk->free_of[class];
+    uint32_t used = hx_load_u32(bytes + HX_TC_CENTRAL_USED);
+    walk->disagree += hx_load_u64(bytes + HX_TC_CENTRAL_SPANS) != walk->spans_of[class];
+    walk->disagree += hx_load_u64(bytes + HX_TC_CENTRAL_FREE) != walk->free_of[class];
     walk->disagree += used > HX_TC_SLOTS_MAX;
     for (uint32_t i = 0; i < used && i < HX_TC_SLOTS_MAX; i++) {
         const uint8_t *slot = bytes + HX_TC_CENTRAL_SLOTS + (size_t)i * 16;
         uint64_t last = 0;
-        uint64_t n = mark_list(walk, load64(slot), tc->batch[class], HX_BLOCK_FREE, &last);
-        walk->disagree += n != tc->batch[class] || last != load64(slot + 8);
+        uint64_t n = mark_list(walk, hx_load_u64(slot), tc->batch[class], HX_BLOCK_FREE, &last);
+        walk->disagree += n != tc->batch[class] || last != hx_load_u64(slot + 8);
     }
 }
 
@@ -348,9 +334,9 @@ static void mark_cache(struct walk *walk, const uint8_t *bytes)
 {
     for (unsigned i = 1; i < walk->tc->n_classes; i++) {
         const uint8_t *list = bytes + (size_t)i * HX_TC_LIST;
-        uint64_t last, length = load32(list + HX_TC_LIST_LENGTH);
+        uint64_t last, length = hx_load_u32(list + HX_TC_LIST_LENGTH);
         /* one more than it counts, so that a list that is too long shows */
-        uint64_t n = mark_list(walk, load64(list), length + 1, HX_BLOCK_CACHED, &last);
+        uint64_t n = mark_list(walk, hx_load_u64(list), length + 1, HX_BLOCK_CACHED, &last);
         walk->disagree += n != length;
     }
 }

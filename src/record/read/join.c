@@ -113,12 +113,6 @@ static hx_error *merge_recorded_objects(struct hx_graph *graph, const extras *ex
     return NULL;
 }
 
-static int compare_segments(const void *a, const void *b)
-{
-    const struct hx_segment *x = a, *y = b;
-    return (x->start > y->start) - (x->start < y->start);
-}
-
 static hx_error *add_recorded_segment(struct hx_snapshot *snapshot, uint64_t start, uint64_t end)
 {
     /* each block of an unknown allocator stands for itself */
@@ -203,12 +197,6 @@ static hx_error *explain_mappings(struct hx_snapshot *snapshot, const extras *ex
     return NULL;
 }
 
-static int compare_segment_ranges(const void *a, const void *b)
-{
-    const struct hx_range *x = a, *y = b;
-    return (x->start > y->start) - (x->start < y->start);
-}
-
 static uint64_t segment_bytes(const struct hx_snapshot *snapshot)
 {
     uint64_t bytes = 0;
@@ -273,11 +261,8 @@ static hx_error *add_recorded_objects(const struct join *join)
         err = merge_recorded_objects(&snapshot->graph, &extra);
         if (!err)
             err = all ? explain_mappings(snapshot, &extra) : add_runs(snapshot, &extra);
-        qsort(snapshot->segments.v, snapshot->segments.n, sizeof *snapshot->segments.v,
-              compare_segments);
-        if (snapshot->free_ranges.n)
-            qsort(snapshot->free_ranges.v, snapshot->free_ranges.n, sizeof *snapshot->free_ranges.v,
-                  compare_segment_ranges);
+        hx_segments_sort(&snapshot->segments);
+        hx_ranges_sort(&snapshot->free_ranges);
         if (!err)
             err = add_recorded_share(snapshot, &extra, walked_bytes, walked_free);
         if (!err)
