@@ -380,13 +380,24 @@ static void test_lies(void **state)
     hx_snapshot_destroy(snapshot);
 }
 
+/* A link in a page of zeros, which cores leave out, ends its list. */
+static void test_links(void **state)
+{
+    (void)state;
+    static const uint64_t words[2] = {BASE + 64, 0};
+    struct hx_span span = {BASE, BASE + sizeof words, (const uint8_t *)words};
+    const struct hx_image image = {.span = &span, .n = 1};
+    assert_int_equal(hx_slabs_link(&image, BASE), BASE + 64);
+    assert_int_equal(hx_slabs_link(&image, BASE + 8), 0);
+    assert_int_equal(hx_slabs_link(&image, BASE + 64), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_worlds),
-        cmocka_unit_test(test_conflict),
-        cmocka_unit_test(test_unproven),
-        cmocka_unit_test(test_lies),
+        cmocka_unit_test(test_random_worlds), cmocka_unit_test(test_conflict),
+        cmocka_unit_test(test_unproven),      cmocka_unit_test(test_lies),
+        cmocka_unit_test(test_links),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

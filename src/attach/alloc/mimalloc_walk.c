@@ -91,8 +91,8 @@ static uint64_t mark_list(struct hx_mi_walk *walk, const struct hx_mi_page *page
         n++;
         if (bytes)
             memcpy(&link, bytes + (addr - slab->first), sizeof link);
-        else if (!hx_image_u64(&walk->snapshot->image, addr, &link))
-            link = 0;
+        else
+            link = hx_slabs_link(&walk->snapshot->image, addr);
         addr = walk->layout->keys ? decode(link, page->addr, page->keys) : link;
     }
     return n;
@@ -129,8 +129,7 @@ static bool follow_delayed(struct hx_mi_walk *walk, uint64_t heap, uint64_t head
             return false;
         if (mark && !hx_slabs_mark(&walk->slabs, slab, i, HX_BLOCK_CACHED))
             return true; /* has been counted */
-        if (!hx_image_u64(&walk->snapshot->image, addr, &link))
-            return false;
+        link = hx_slabs_link(&walk->snapshot->image, addr);
         addr = walk->layout->keys ? decode(link, heap, keys) : link;
     }
     return true;

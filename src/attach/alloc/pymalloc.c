@@ -377,14 +377,13 @@ static hx_error *mark_pool(struct walk *walk, const struct hx_slab *slab)
         hx_slabs_mark(&walk->slabs, slab, i, HX_BLOCK_FREE);
     for (uint64_t at = pool.free_block, next; at; at = next, used--) {
         uint64_t i = hx_slab_block(slab, at);
-        const uint8_t *bytes = hx_image_at(walk->image, at, sizeof next);
-        if (i >= carved || !bytes) {
+        if (i >= carved) {
             walk->slabs.stray++;
             break;
         }
         if (!hx_slabs_mark(&walk->slabs, slab, i, HX_BLOCK_FREE))
             break;
-        memcpy(&next, bytes, sizeof next);
+        next = hx_slabs_link(walk->image, at);
     }
     if (used != pool.n_used && twice == walk->slabs.twice && stray == walk->slabs.stray)
         walk->disagree++;

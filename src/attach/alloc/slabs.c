@@ -134,6 +134,12 @@ bool hx_slabs_mark_at(struct hx_slabs *slabs, uint64_t addr, enum hx_block_use u
     return false;
 }
 
+uint64_t hx_slabs_link(const struct hx_image *image, uint64_t addr)
+{
+    uint64_t link;
+    return hx_image_u64(image, addr, &link) ? link : 0;
+}
+
 /* --- into a snapshot ------------------------------------------------------------------- */
 
 struct put {

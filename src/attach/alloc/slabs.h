@@ -89,6 +89,10 @@ static inline bool hx_slabs_mark(struct hx_slabs *slabs, const struct hx_slab *s
     return true;
 }
 
+/* Where the free block at addr leads, whose first word is the link. A page that is not there reads
+ * as zeros: all that the program wrote may have been the end of a list. */
+uint64_t hx_slabs_link(const struct hx_image *image, uint64_t addr);
+
 /* Marks the block that begins at addr. False: there is none (`stray`), or it was marked before. */
 bool hx_slabs_mark_at(struct hx_slabs *slabs, uint64_t addr, enum hx_block_use use);
 

@@ -367,10 +367,7 @@ static uint64_t mark_list(struct walk *walk, const struct hx_slab *slab, const u
             walk->slabs.stray++;
         if (i == UINT64_MAX || !hx_slabs_mark(&walk->slabs, slab, i, HX_BLOCK_FREE))
             return n;
-        if (bytes)
-            addr = hx_load_u64(bytes + (addr - slab->start));
-        else if (!hx_image_u64(walk->image, addr, &addr))
-            return n;
+        addr = bytes ? hx_load_u64(bytes + (addr - slab->start)) : hx_slabs_link(walk->image, addr);
     }
     return n;
 }

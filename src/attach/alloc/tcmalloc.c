@@ -263,10 +263,7 @@ static uint64_t mark_list(struct walk *walk, uint64_t addr, uint64_t max, enum h
             return n;
         n++;
         *last = addr;
-        if (!hx_image_u64(walk->image, addr, &addr)) {
-            walk->slabs.stray++;
-            return n;
-        }
+        addr = hx_slabs_link(walk->image, addr);
     }
     return n;
 }
