@@ -194,7 +194,8 @@ hx_error *hx_attach_name_stacks(hx_attach *attach, struct hx_recording *backtrac
                                 const struct hx_progress *progress)
 {
     for (size_t i = 0; i < backtraces->places.n; i++)
-        hx_rec_place_free_lines(&backtraces->places.v[i]);
+        if (!backtraces->places.v[i].language)
+            hx_rec_place_free_lines(&backtraces->places.v[i]);
     return hx_recording_name_until(backtraces, attach->code, UINT64_MAX, progress);
 }
 

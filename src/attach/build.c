@@ -1,6 +1,7 @@
 /* build.c - from the image of a target to its heap and its roots. */
 #include "attach/target.h"
 
+#include "attach/python/roots.h"
 #include "attach/roots/backtrace.h"
 #include "attach/roots/rootmap.h"
 #include "base/cleanup.h"
@@ -256,6 +257,14 @@ static hx_error *join_recording(hx_attach *attach, struct hx_snapshot *snapshot,
     return hx_join(snapshot, recording);
 }
 
+static hx_error *find_python_roots(hx_attach *attach, struct hx_snapshot *snapshot,
+                                   hx_root_list *roots, hx_ranges *excluded)
+{
+    struct hx_stopped_memory memory = {.attach = attach, .snapshot = snapshot};
+    const struct hx_peek peek = {.read = hx_stopped_memory_read, .context = &memory};
+    return hx_python_roots(snapshot, attach->modules, &peek, roots, excluded);
+}
+
 hx_error *hx_target_build(hx_attach *attach, struct hx_snapshot *snapshot,
                           const struct hx_capture_options *options,
                           const struct hx_progress *progress, enum hx_walk_verdict *ret)
@@ -268,6 +277,7 @@ hx_error *hx_target_build(hx_attach *attach, struct hx_snapshot *snapshot,
     attach->image = &snapshot->image;
     hx_ranges excluded = {0};
     hx_frame_parts frames = {0};
+    hx_root_list given = {0};
     hx_error *err = walk_allocators(attach, snapshot, options->threads, &excluded, progress, ret);
     uint64_t begun = hx_timing_begin();
     if (!err)
@@ -282,7 +292,10 @@ hx_error *hx_target_build(hx_attach *attach, struct hx_snapshot *snapshot,
         err = hx_backtraces(snapshot, attach->via, attach->code, options->names_ns, progress,
                             &frames);
     if (!err)
-        err = hx_rootmap(snapshot, attach->modules, &excluded, &frames);
+        err = find_python_roots(attach, snapshot, &given, &excluded);
+    if (!err)
+        err = hx_rootmap(snapshot, attach->modules, &excluded, &frames, &given);
+    hx_root_list_free(&given);
     hx_frame_parts_deinit(&frames);
     hx_vec_free(&excluded);
     hx_timing_end(begun, "roots", 0);

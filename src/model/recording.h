@@ -59,11 +59,13 @@ enum hx_rec_initialiser {
 };
 
 struct hx_rec_place {
-    uint32_t file;       /* index in files; UINT32_MAX: none, vaddr is an address of the process */
-    bool allocator;      /* inside the allocator or the C++ library's operator new */
-    uint8_t kind;        /* enum hx_rec_place_kind */
-    uint8_t initialiser; /* enum hx_rec_initialiser; by hx_recording_name() */
-    bool recorder;       /* in the recorder's own library */
+    uint32_t file;        /* index in files; UINT32_MAX: none, vaddr is an address of the process */
+    bool allocator;       /* inside the allocator or the C++ library's operator new */
+    uint8_t kind;         /* enum hx_rec_place_kind */
+    uint8_t initialiser;  /* enum hx_rec_initialiser; by hx_recording_name() */
+    bool recorder;        /* in the recorder's own library */
+    const char *language; /* whose interpreter runs it ("Python"): a literal, stands for a file;
+                             NULL: it is code of the processor */
     uint32_t initialiser_callers; /* HX_REC_INITIALISES: so many of the outermost lines are of
                                      functions that the initialiser was inlined into */
     uint32_t stack; /* HX_REC_DEFERRED: an index in stacks, below that of each stack that it is

@@ -25,6 +25,13 @@ enum hx_root_kind {
 };
 const char *hx_root_kind_name(enum hx_root_kind kind); /* "global", ... */
 
+/* What is known of all words of a root. */
+enum hx_root_words {
+    HX_WORDS_ANY,
+    HX_WORDS_IN_USE, /* each is what the program works with, none is an old one */
+    HX_WORDS_WEAK,   /* they keep nothing alive */
+};
+
 /* A named place outside the heap: [address, address + size) of the target, every
  * aligned word of which is scanned. A register has address 0, size 8 and its word
  * in `value`. Roots are sorted by (address, order of making); the address ranges
@@ -48,8 +55,9 @@ struct hx_root {
     uint64_t direct_objects; /* distinct objects that its edges point to */
     char *type_spelling;     /* of a variable's type, as hx_type_table_find() wants it; NULL: not
                                 known so; not stored; owned */
-    uint32_t layout;         /* index in layouts + 1; 0: not known */
-    uint64_t layout_at;      /* where the typed variable begins in it, in bytes */
+    enum hx_root_words words; /* not stored: its edges' evidence is */
+    uint32_t layout;          /* index in layouts + 1; 0: not known */
+    uint64_t layout_at;       /* where the typed variable begins in it, in bytes */
 };
 
 void hx_root_deinit(struct hx_root *root);

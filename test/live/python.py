@@ -5,15 +5,19 @@ A program with known objects (python_victim.py) counts them with the means of th
 in a snapshot have these counts, pymalloc's blocks are as many as it says, and what was asked for is
 what sys.getsizeof() says. A leak in a module's dict is the first one among dominators. The same
 under PYTHONMALLOC=malloc and its debug hooks. A program that damages itself gets a snapshot that
-says so. Of each interpreter that is installed.
+says so. Of each interpreter that is installed. The functions that its threads are in are those that
+faulthandler tells, and what their variables have is held by them.
 """
 import json
 import os
 import random
+import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
+import time
 
 import live
 from live import Target, check, heapx
@@ -139,8 +143,6 @@ def leak(folder):
         first = [row for row in live.rows(store, "SELECT * FROM dominators ORDER BY retained_bytes DESC LIMIT 4")
                  if row["type"] == "dict (__main__.SESSIONS)"]
         check(first and first[0]["retained_bytes"] > 0.8 * whole, f"{interpreter}: SESSIONS is not held by its dict")
-        frames = live.rows(store, "SELECT name, direct_objects FROM roots WHERE name LIKE 'frames of Python%'")
-        check(len(frames) == 1 and frames[0]["direct_objects"] > 0, f"{interpreter}: {frames}")
         tree = live.rows(store, "SELECT label, depth, retained_bytes FROM tree LIMIT 6")
         check(any("__main__.Session" in row["label"] for row in tree), f"{interpreter}: {tree}")
         session = live.row(store, "SELECT address FROM objects WHERE type = '__main__.Session' LIMIT 1 OFFSET 5000")
@@ -153,14 +155,173 @@ def leak(folder):
         check(" data" in said, said)
 
 
+def at_line(lines, source):
+    return "\n" * (lines - 1) + source
+
+
+# Each of these ends in a call of wait(), in a thread of its own.
+STACKS = {
+    "recursion": "def f(n):\n    if n: f(n - 1)\n    else: wait()\ndef go(): f(300)",
+    "generator": "def inner():\n    yield 1\n    wait()\ndef outer(): yield from inner()\n"
+                 "def go():\n    for x in outer(): pass",
+    "coroutine": "async def task(): wait()\nasync def outer(): await task()\n"
+                 "def go():\n    try: outer().send(None)\n    except StopIteration: pass",
+    "call of C": "import re\ndef key(x): return [wait() for y in [x]]\n"
+                 "def replace(m): return sorted([m], key=key)[0][0]\n"
+                 "def go(): return list(map(lambda x: re.sub('a', replace, x), ['a']))",
+    "class": "class Outer:\n    def make():\n        class Inner:\n            wait()\n    made = make()",
+    "exec": "def go():\n    exec('def inner():\\n  eval(\"wait()\")\\ninner()', {'wait': wait})",
+    "lines": "def go(a=1):\n    for i in range(2):\n        x = (a +\n             (lambda:\n"
+             "              wait())\n             () + 5 if i\n             else 3)",
+    "far": "def go():\n    if not wait:" + "\n" * 700 + "        pass\n    return [\n1,\n2,\n" + "wait()]",
+    "names": "def größe_\u4e2d\u6587():\n    \U0001d4ae = 1\n    wait()\ngo = größe_\u4e2d\u6587",
+}
+FILES = {"names": "m\u00f6d\u4e2d\U0001f600\udce9.py", "lines": "/" + "x" * 600 + "/lines.py"}
+STANDING = """
+import faulthandler, gc, json, signal, sys, threading, time
+STACKS, FILES = json.loads(sys.argv[1])
+ready, lock = threading.Semaphore(0), threading.Lock()
+lock.acquire()
+def wait():
+    ready.release()
+    lock.acquire()
+class Holder:
+    def hold(self, depth):
+        held = bytearray(3000000)
+        count = len(held)
+        return self.hold(depth - 1) if depth else wait()
+def run(name):
+    space = {"wait": wait}
+    exec(compile(STACKS[name], FILES.get(name, "/srv/" + name + ".py"), "exec"), space)
+    if "go" in space: space["go"]()
+threads = [threading.Thread(target=run, args=(name,), name=name, daemon=True) for name in STACKS]
+threads.append(threading.Thread(target=lambda: Holder().hold(1), name="holder", daemon=True))
+for thread in threads: thread.start()
+for thread in threads: ready.acquire()
+faulthandler.register(signal.SIGUSR1)
+gc.collect()
+print(json.dumps({hex(thread.ident): thread.native_id for thread in threading.enumerate()}), flush=True)
+time.sleep(600)
+"""
+
+
+def ascii_of(text):
+    """As faulthandler writes it."""
+    def escape(c):
+        n = ord(c)
+        return c if 32 <= n < 127 else f"\\x{n:02x}" if n < 256 else f"\\u{n:04x}" if n < 65536 else f"\\U{n:08x}"
+    text = "".join(map(escape, text))
+    return text if len(text) < 500 else text[:500]
+
+
+def frames_by_faulthandler(text):
+    """Of each thread: function, file and line, innermost first; whether there are more."""
+    found = {}
+    for line in text.splitlines():
+        head = re.match(r"(?:Current thread|Thread) (0x[0-9a-f]+)", line)
+        frame = re.match(r'  File "(.*)", line (\d+) in (.*)$', line)
+        if head:
+            found[hex(int(head.group(1), 16))] = current = []
+        elif frame:
+            current.append((frame.group(3), frame.group(1).removesuffix("..."), int(frame.group(2))))
+    return found
+
+
+def wait_for_text(path, end):
+    deadline = time.monotonic() + 30 * live.SLOW
+    while time.monotonic() < deadline:
+        with open(path) as file: # of its own: the program writes where a shared one stands
+            text = file.read()
+        if text.endswith(end):
+            return text
+        time.sleep(0.02)
+    raise live.Failure(f"faulthandler has not ended: {text[-200:]}")
+
+
+def plain_rows(store, sql):
+    """Not escaped."""
+    return json.loads(heapx("sql", store, sql, "--format", "json")[1])
+
+
+def frames_by_heapx(store, lines=True):
+    """The same of each thread by number, of Python's functions and of all."""
+    call = {row["frame_id"]: row for row in plain_rows(store, "SELECT * FROM frames")}
+    found, every = {}, {}
+    for thread in plain_rows(store, "SELECT tid, stack_id FROM threads WHERE stack_id IS NOT NULL"):
+        at, stack = call[thread["stack_id"]], []
+        while at:
+            stack.append(at)
+            at = call.get(at["parent_id"])
+        every[thread["tid"]] = stack
+        found[thread["tid"]] = [(ascii_of(row["label"]), ascii_of(row["source"].rpartition(":")[0]),
+                                 int(row["source"].rpartition(":")[2] if lines else 0)) for row in stack if row["module"] == "Python"]
+    return found, every
+
+
+def standing(interpreter, folder):
+    """A store of threads that stand still, what faulthandler says of them, and their numbers."""
+    words = json.dumps([STACKS, FILES])
+    with open(f"{folder}/faults", "w") as faults:
+        with start(interpreter, "-c", STANDING, words, stderr=faults) as target:
+            tids = json.loads(target.process.stdout.readline())
+            store = take(folder, target.pid)
+            os.kill(target.pid, signal.SIGUSR1)
+            said = wait_for_text(faults.name, "in <module>\n")
+    return store, frames_by_faulthandler(said), {hex(int(ident, 16)): tid for ident, tid in tids.items()}
+
+
+def frames(folder):
+    """What each thread is in: the same as faulthandler says."""
+    for interpreter in interpreters():
+        store, said, tids = standing(interpreter, folder)
+        found, every = frames_by_heapx(store)
+        for ident, stack in said.items():
+            mine = found[tids[ident]]
+            check(mine[:len(stack)] == stack and (len(mine) == len(stack) or len(stack) == 100),
+                  f"{interpreter}: {stack}\nby heapx {mine}\n{[row['label'] for row in every[tids[ident]]]}\n"
+                  f"{live.rows(store, 'SELECT * FROM losses')}")
+        check(max(map(len, found.values())) > 300, f"{interpreter}: {max(map(len, found.values()))} frames at most")
+        inside = [row["label"] for row in every[tids[next(i for i in said if said[i][0][0] == "wait")]]]
+        check(not inside[0].startswith("wait"), f"{interpreter}: no frames of C: {inside[:9]}")
+        print(f"  {interpreter}: {sum(map(len, said.values()))} frames of {len(said)} threads")
+        check(not live.rows(store, "SELECT * FROM losses"), live.rows(store, "SELECT * FROM losses"))
+        check_locals(store, interpreter)
+
+
+def check_locals(store, interpreter):
+    """Variables are roots, and hold what they lead to."""
+    root = live.rows(store, "SELECT * FROM roots WHERE kind = 'frame' AND name = 'Holder.hold: held'")
+    check(len(root) == 2 and all(row["retained_bytes"] > 3000000 for row in root), f"{interpreter}: {root}")
+    check({row["module"] for row in root} == {"<string>"}, root)
+    other = live.rows(store, "SELECT name FROM roots WHERE name = 'größe_\u4e2d\u6587 +0x0' AND kind = 'frame'")
+    check(len(other) == 1, f"{interpreter}: {other}")
+    held = live.row(store, "SELECT e.target AS address FROM root_edges AS e JOIN roots AS r USING (snapshot, root_id)"
+                     " WHERE r.name = 'Holder.hold: held' LIMIT 1")
+    said = heapx("why", store, held["address"])[2]
+    check("begins in Holder.hold: held (frame of <string>)" in said, said)
+    names = {row["name"]: row for row in live.rows(store, "SELECT * FROM roots WHERE module LIKE '%python%'")}
+    for name in ("sys.modules", "interned strings", "gc generation 2"):
+        check(name in names and names[name]["direct_objects"] <= 2, f"{interpreter}: no root {name}")
+    check(names["interned strings"]["retained_bytes"] > 10000, names["interned strings"])
+    check(not names["gc generation 2"]["retained_bytes"], names["gc generation 2"])
+    nameless = live.rows(store, "SELECT name FROM roots WHERE name LIKE 'frames of Python%' AND direct_objects > 0")
+    check(not nameless, f"{interpreter}: {nameless}")
+
+
 DAMAGED = """
 import gc, sys, time
 class Node: pass
 class Other: pass
 kept = [Node() for i in range(20000)] + [[i] for i in range(5000)] + [(i, str(i)) for i in range(5000)]
 gc.collect(); gc.disable()
-print(id(Node), id(Other), *map(id, kept[::10]), flush=True)
-time.sleep(600)
+stack = []
+def deep(n):
+    stack.append(sys._getframe())
+    if n: return deep(n - 1)
+    print(id(Node), id(Other), *map(id, kept[::10]), flush=True)
+    print(id(deep.__code__), *map(id, stack), flush=True)
+    time.sleep(600)
+deep(40)
 """
 POOL, ARENA, WORD = 1 << 14, 1 << 20, (1 << 64) - 1
 
@@ -205,6 +366,17 @@ class Memory:
         return found
 
 
+def wait_for_sleep(pid):
+    """Until then it would work with what is damaged."""
+    sleeps = ("35 ", "230 ")  # nanosleep, clock_nanosleep
+    for _ in range(int(1000 * live.SLOW)):
+        with open(f"/proc/{pid}/syscall") as syscall:
+            if syscall.read().startswith(sleeps):
+                return
+        time.sleep(0.01)
+    raise live.Failure(f"{pid} does not sleep")
+
+
 def damage_objects(memory, ids, what):
     node, other, *kept = ids
     for at in kept[1::2]:
@@ -225,6 +397,36 @@ def damage_objects(memory, ids, what):
         memory.put(other + 32, -16)
 
 
+def damage_frames(memory, code, frames, what):
+    """`code`: a code object; `frames`: frame objects, whose frames lie elsewhere."""
+    frames = [memory.words(at + 24, 1)[0] for at in frames]
+    previous = next(k for k in range(10) if memory.words(frames[9] + 8 * k, 1)[0] == frames[8])
+    if what == "round":
+        memory.put(frames[3] + 8 * previous, frames[33])
+    for at in random.sample(frames, 20) if what == "frames" else ():
+        memory.put(at + 8 * random.randrange(9), random.choice([0, at, -1, random.getrandbits(64), code, frames[0]]))
+    for at in range(code + 48, code + 144, 8) if what == "code" else ():
+        memory.put(at, random.choice([0, code, -1, random.getrandbits(64), frames[0], memory.words(at, 1)[0] ^ 1 << 20]))
+
+
+def damage_stacks(folder):
+    """Frames and code that lie: functions end where they make no sense, and that is told."""
+    random.seed(int(os.environ.get("HX_SEED", "7")))
+    for interpreter in interpreters():
+        for what in ("round", "code", *["frames"] * (2 if live.is_set("HX_QUICK") else 6)):
+            with start(interpreter, "-c", DAMAGED) as target:
+                target.process.stdout.readline()
+                code, *frames = [int(word) for word in target.process.stdout.readline().split()]
+                wait_for_sleep(target.pid)
+                damage_frames(Memory(target.pid), code, frames, what)
+                store = take(folder, target.pid, ok=(0, 3))
+            n = max(map(len, frames_by_heapx(store, lines=False)[0].values()))
+            losses = {row["what"] for row in live.rows(store, "SELECT * FROM losses")}
+            missing = "threads whose outer frames of Python are missing" in losses
+            check(n <= 128 and (missing or n >= 42 or what == "frames"), f"{interpreter} {what}: {n} frames, {losses}")
+            check(missing or what != "round", f"{interpreter}: {n} frames, {losses}")
+
+
 def damage(folder):
     """A heap that lies: a snapshot comes out, no object twice, and damage is told of."""
     interpreter = interpreters()[0]
@@ -232,6 +434,7 @@ def damage(folder):
     for what in ("types", "sizes", "cycle", "pools", "arenas"):
         with start(interpreter, "-c", DAMAGED) as target:
             ids = [int(word) for word in target.process.stdout.readline().split()]
+            wait_for_sleep(target.pid)
             damage_objects(Memory(target.pid), ids, what)
             store = take(folder, target.pid, ok=(0, 3))
         snapshot = live.row(store, "SELECT * FROM snapshots")
@@ -246,4 +449,4 @@ def damage(folder):
 
 
 if __name__ == "__main__":
-    live.main(counts, malloc, leak, damage)
+    live.main(counts, malloc, leak, frames, damage, damage_stacks)

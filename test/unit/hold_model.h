@@ -96,7 +96,9 @@ static inline unsigned model_root_round(const struct hx_snapshot *s,
     if (named && model_is_named(s, edge->root))
         return 1;
     bool thread = kind == HX_ROOT_STACK || kind == HX_ROOT_FRAME || kind == HX_ROOT_REGISTER;
-    return thread && round == 1 ? 2 : round;
+    bool pointer =
+        HX_EVIDENCE_RULE(edge->evidence) == HX_RULE_pointer && !(hold->off >> HX_RULE_pointer & 1);
+    return thread && round == 1 && !pointer ? 2 : round;
 }
 
 static inline unsigned model_larger(unsigned a, unsigned b)

@@ -2,6 +2,7 @@
  * strange threads. */
 #include "live.h"
 
+#include "attach/ranges.h"
 #include "attach/roots/rootmap.h"
 #include "attach/stop/registers.h"
 
@@ -69,6 +70,7 @@ struct drawing {
     HX_VEC(struct hx_thread) threads;
     HX_VEC(struct hx_span) spans;
     hx_ranges excluded;
+    hx_root_list given;
     hx_modules *modules;
 };
 
@@ -102,7 +104,9 @@ static void finish(struct drawing *drawing)
     snapshot->image.span = drawing->spans.v;
     snapshot->image.n = drawing->spans.n;
     assert_null(hx_modules_create(0, snapshot->mapping, snapshot->n_mappings, &drawing->modules));
-    assert_null(hx_rootmap(snapshot, drawing->modules, &drawing->excluded, &no_frames));
+    assert_null(
+        hx_rootmap(snapshot, drawing->modules, &drawing->excluded, &no_frames, &drawing->given));
+    hx_root_list_free(&drawing->given);
     check_invariants(snapshot);
 }
 
@@ -345,6 +349,45 @@ static void draw_nonsense(struct unit_random *random, struct drawing *drawing, u
 
 /* Whatever memory says: roots do not overlap, and what a stack pointer points to is never
  * dropped. */
+static void give(struct drawing *drawing, uint64_t address, uint64_t size)
+{
+    const struct hx_root root = {.kind = HX_ROOT_FRAME,
+                                 .address = address,
+                                 .size = size,
+                                 .name = strdup("given"),
+                                 .module = strdup("")};
+    assert_true(hx_vec_push(&drawing->given, root));
+}
+
+/* Roots that are known already: what is around them is cut, and those that cannot be are not taken.
+ */
+static void test_given(void **state)
+{
+    (void)state;
+    struct drawing drawing;
+    begin(&drawing);
+    draw(&drawing, 0x10000, 0x4000, RW, "");
+    assert_true(hx_ranges_add(&drawing.excluded, 0x12000, 0x13000));
+    give(&drawing, 0x13f00, 0x80);
+    give(&drawing, 0x10100, 0x40);
+    give(&drawing, 0x10120, 8);  /* in the one before */
+    give(&drawing, 0x10140, 8);  /* right behind it */
+    give(&drawing, 0x11ff8, 16); /* in what holds nothing */
+    give(&drawing, 0x12800, 8);
+    finish(&drawing);
+    static const uint64_t expected[][2] = {{0x10000, 0x100},  {0x10100, 0x40},  {0x10140, 8},
+                                           {0x10148, 0x1eb8}, {0x13000, 0xf00}, {0x13f00, 0x80},
+                                           {0x13f80, 0x80}};
+    assert_int_equal(drawing.snapshot->roots.n, sizeof expected / sizeof *expected);
+    for (size_t i = 0; i < drawing.snapshot->roots.n; i++) {
+        const struct hx_root *root = &drawing.snapshot->roots.v[i];
+        assert_int_equal(root->address, expected[i][0]);
+        assert_int_equal(root->size, expected[i][1]);
+        assert_int_equal(root->kind == HX_ROOT_FRAME, strcmp(root->name, "given") == 0);
+    }
+    end(&drawing);
+}
+
 static void test_nonsense(void **state)
 {
     (void)state;
@@ -555,7 +598,7 @@ static void test_process(void **state)
     struct hx_snapshot *snapshot = live.snapshot;
     hx_modules *modules;
     assert_null(hx_modules_create(pid, snapshot->mapping, snapshot->n_mappings, &modules));
-    assert_null(hx_rootmap(snapshot, modules, NULL, &no_frames));
+    assert_null(hx_rootmap(snapshot, modules, NULL, &no_frames, NULL));
     check_invariants(snapshot);
 
     const struct hx_root *root = root_at(snapshot, (uintptr_t)&rootmap_global[2]);
@@ -707,7 +750,7 @@ static void check_places(const char *what, void (*body)(void *shared, int ready)
     hx_modules *modules;
     assert_null(
         hx_modules_create(pid, live.snapshot->mapping, live.snapshot->n_mappings, &modules));
-    assert_null(hx_rootmap(live.snapshot, modules, NULL, &no_frames));
+    assert_null(hx_rootmap(live.snapshot, modules, NULL, &no_frames, NULL));
     check_invariants(live.snapshot);
     char name[64];
     snprintf(name, sizeof name, "stack of thread %d", shared->tid);
@@ -777,6 +820,7 @@ int main(void)
         cmocka_unit_test(test_first_thread),
         cmocka_unit_test(test_registers),
         cmocka_unit_test(test_extended_state),
+        cmocka_unit_test(test_given),
         cmocka_unit_test(test_nonsense),
         cmocka_unit_test(test_process),
         cmocka_unit_test(test_strange_stacks),

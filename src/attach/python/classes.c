@@ -78,46 +78,6 @@ void hx_py_classes_deinit(struct hx_py_classes *classes)
     hx_pairs_free(&classes->by_addr);
 }
 
-/* --- text ------------------------------------------------------------------------------ */
-
-bool hx_py_put_text(const struct hx_py_classes *classes, uint64_t addr, struct hx_text *text)
-{
-    char bytes[16];
-    for (size_t n = 0; n < HX_PY_NAME_MAX; n += sizeof bytes) {
-        size_t got = sizeof bytes; /* the text may end where memory does */
-        while (got && !hx_peek_read(classes->peek, addr + n, bytes, got))
-            got /= 2;
-        for (size_t i = 0; i < got; i++) {
-            if (!bytes[i])
-                return n + i > 0;
-            if ((unsigned char)bytes[i] < 0x20 || bytes[i] == 0x7f)
-                return false;
-            hx_text_putn(text, &bytes[i], 1);
-        }
-        if (got < sizeof bytes)
-            return false;
-    }
-    return true;
-}
-
-bool hx_py_put_str(const struct hx_py_classes *classes, uint64_t str, struct hx_text *text)
-{
-    const uint32_t compact = HX_PY_STR_COMPACT | HX_PY_STR_ASCII;
-    uint64_t length;
-    uint32_t state;
-    char bytes[HX_PY_NAME_MAX];
-    if (!hx_image_u64(classes->image, str + HX_PY_SIZE, &length) ||
-        !hx_image_u32(classes->image, str + HX_PY_STR_STATE, &state) || !length ||
-        length > sizeof bytes || (state & compact) != compact ||
-        !hx_peek_read(classes->peek, str + classes->layout->ascii, bytes, length))
-        return false;
-    for (size_t i = 0; i < length; i++)
-        if (bytes[i] < 0x20 || bytes[i] == 0x7f)
-            return false;
-    hx_text_putn(text, bytes, length);
-    return true;
-}
-
 /* --- keys ------------------------------------------------------------------------------ */
 
 /* struct _dictkeysobject */

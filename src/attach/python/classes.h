@@ -127,8 +127,14 @@ struct hx_py_class hx_py_class_at(struct hx_py_classes *classes, uint64_t addr);
 bool hx_py_put_class(struct hx_py_classes *classes, const struct hx_py_class *class,
                      struct hx_text *text);
 
-/* Appends the text of a str: only letters, at most HX_PY_NAME_MAX. False: it is none such. */
+/* Appends the text of a str, at most HX_PY_NAME_MAX characters, without control characters. False:
+ * it is none such. (strings.c) */
 bool hx_py_put_str(const struct hx_py_classes *classes, uint64_t str, struct hx_text *text);
+
+/* The same of any characters, and no more than `max`: then "..." follows. What is no character is
+ * written as Python does, "\udc80". */
+bool hx_py_put_any_str(const struct hx_py_classes *classes, uint64_t str, uint64_t max,
+                       struct hx_text *text);
 
 /* Appends text that ends with a null byte. */
 bool hx_py_put_text(const struct hx_py_classes *classes, uint64_t addr, struct hx_text *text);

@@ -12,8 +12,7 @@ struct debug_offsets {
     uint64_t version, free_threaded;
 };
 
-static const char *refuse(const struct hx_python *python, const struct hx_peek *peek,
-                          uint64_t runtime)
+static const char *refuse(const struct hx_python *python, const struct hx_peek *peek)
 {
     struct debug_offsets offsets;
     if (!python->hex)
@@ -22,7 +21,7 @@ static const char *refuse(const struct hx_python *python, const struct hx_peek *
         return "the layout of this version is not known";
     if (python->version < DEBUG_OFFSETS_SINCE)
         return NULL;
-    if (!hx_peek_read(peek, runtime, &offsets, sizeof offsets) ||
+    if (!hx_peek_read(peek, python->runtime, &offsets, sizeof offsets) ||
         memcmp(offsets.cookie, "xdebugpy", sizeof offsets.cookie) != 0 ||
         offsets.version != python->hex)
         return "its table of offsets for debuggers says otherwise than its version";
@@ -34,8 +33,8 @@ static const char *refuse(const struct hx_python *python, const struct hx_peek *
 static bool find_in(hx_modules *modules, size_t module, const struct hx_peek *peek,
                     struct hx_python *ret)
 {
-    uint64_t runtime, version, word, size;
-    if (!hx_module_symbol(modules, module, "_PyRuntime", &runtime, &size) ||
+    uint64_t version, word, size;
+    if (!hx_module_symbol(modules, module, "_PyRuntime", &ret->runtime, &size) ||
         !hx_module_symbol(modules, module, "PyType_Type", &ret->type_type, &size))
         return false;
     ret->module = module;
@@ -43,7 +42,7 @@ static bool find_in(hx_modules *modules, size_t module, const struct hx_peek *pe
         hx_peek_u64(peek, version, &word) && word >> 32 == 0)
         ret->hex = (uint32_t)word;
     ret->version = ret->hex >> 16;
-    ret->refusal = refuse(ret, peek, runtime);
+    ret->refusal = refuse(ret, peek);
     return true;
 }
 

@@ -18,6 +18,7 @@ struct hx_python {
     size_t module;
     uint32_t hex;        /* Py_Version; 0: it has none, as before 3.11 */
     uint32_t version;    /* HX_PYTHON() of it */
+    uint64_t runtime;    /* where _PyRuntime is */
     uint64_t type_type;  /* where PyType_Type is */
     const char *refusal; /* why nothing can be told of its heap; NULL: it is one of those known */
 };

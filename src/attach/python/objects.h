@@ -64,7 +64,4 @@ hx_obj hx_py_follow(const struct hx_py_objects *objects, hx_obj i, uint64_t addr
 void hx_py_judge_edges(const struct hx_py_objects *objects, unsigned threads,
                        const struct hx_progress *progress);
 
-/* Gives the memory of Python's frames its name, where it is a root. (frames.c) */
-hx_error *hx_py_name_frames(struct hx_snapshot *snapshot);
-
 #endif

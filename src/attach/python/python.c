@@ -655,8 +655,6 @@ hx_error *hx_python_types(struct hx_snapshot *snapshot, hx_modules *modules,
         err = find_owners(&namer, hx_threads(threads));
     if (!err)
         err = write_types(&namer);
-    if (!err)
-        err = hx_py_name_frames(snapshot);
     hx_timing_end(begun, "python-types", snapshot->types.n);
     finish(&namer);
     hx_py_classes_deinit(&classes);

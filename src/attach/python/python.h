@@ -17,7 +17,7 @@
 #include "attach/python/interpreter.h"
 #include "base/progress.h"
 
-/* Names the roots that frames of Python lie in, adds types to graph.type, graph.typed, types and
+/* Adds types to graph.type, graph.typed, types and
  * layouts, and fills graph.requested of objects whose size they tell. Nothing where there is no
  * interpreter that is known. Needs the edges. */
 hx_error *hx_python_types(struct hx_snapshot *snapshot, hx_modules *modules,

@@ -457,6 +457,49 @@ static hx_error *add_stack_roots(struct builder *builder)
     return err;
 }
 
+/* --- given ------------------------------------------------------------------------------ */
+
+static int compare_roots_by_address(const void *a, const void *b)
+{
+    const struct hx_root *x = a, *y = b;
+    return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/* They are covered from then on. */
+static hx_error *add_given(struct builder *builder, hx_root_list *given)
+{
+    const size_t first = builder->snapshot->roots.n;
+    size_t cursor = 0;
+    uint64_t last = 0;
+    if (given->n)
+        qsort(given->v, given->n, sizeof *given->v, compare_roots_by_address);
+    for (size_t i = 0; i < given->n; i++) {
+        struct hx_root *root = &given->v[i];
+        const uint64_t start = root->address, end = start + root->size;
+        uint64_t at = start;
+        struct hx_range piece;
+        if (start < last || !hx_ranges_outside(&builder->covered, &cursor, &at, end, &piece) ||
+            piece.start != start || piece.end != end)
+            continue;
+        HX_NEED(hx_vec_push(&builder->snapshot->roots, *root));
+        *root = (struct hx_root){0};
+        last = end;
+    }
+    for (size_t i = first; i < builder->snapshot->roots.n; i++) {
+        const struct hx_root *root = &builder->snapshot->roots.v[i];
+        HX_NEED(hx_ranges_add(&builder->covered, root->address, root->address + root->size));
+    }
+    hx_ranges_join(&builder->covered);
+    return NULL;
+}
+
+void hx_root_list_free(hx_root_list *roots)
+{
+    for (size_t i = 0; i < roots->n; i++)
+        hx_root_deinit(&roots->v[i]);
+    hx_vec_free(roots);
+}
+
 /* --- all -------------------------------------------------------------------------------- */
 
 static hx_error *collect_covered(struct builder *builder, const hx_ranges *excluded)
@@ -510,14 +553,8 @@ static hx_error *name_threads(struct hx_snapshot *snapshot)
     return NULL;
 }
 
-static int compare_roots_by_address(const void *a, const void *b)
-{
-    const struct hx_root *x = a, *y = b;
-    return x->address < y->address ? -1 : x->address > y->address;
-}
-
 hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx_ranges *excluded,
-                     const hx_frame_parts *frames)
+                     const hx_frame_parts *frames, hx_root_list *given)
 {
     HX_CLEANUP(cleanup_builder)
     struct builder builder = {.snapshot = snapshot, .modules = modules, .frames = frames};
@@ -529,6 +566,8 @@ hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx
     size_t first = snapshot->roots.n; /* registers stay as they are, in front */
     HX_TRY(add_all_thread_locals(&builder));
     HX_TRY(collect_covered(&builder, excluded));
+    if (given)
+        HX_TRY(add_given(&builder, given));
     HX_TRY(add_stack_roots(&builder));
     HX_TRY(add_mapping_roots(&builder));
     if (snapshot->roots.n > first)

@@ -13,10 +13,15 @@
 #include "model/snapshot.h"
 #include "sym/module.h"
 
-/* Fills snapshot.roots. `excluded`: the allocator's own ranges outside segments; `frames` can be
- * empty. */
+/* Roots that somebody has found already. */
+typedef HX_VEC(struct hx_root) hx_root_list;
+
+/* Fills snapshot.roots. `excluded`: the allocator's own ranges outside segments, and others that
+ * hold nothing; `frames` can be empty. Takes the roots over from `given` (NULL: none), where they
+ * lie neither in these, nor in segments, stacks, or each other. */
 hx_error *hx_rootmap(struct hx_snapshot *snapshot, hx_modules *modules, const hx_ranges *excluded,
-                     const hx_frame_parts *frames);
+                     const hx_frame_parts *frames, hx_root_list *given);
+void hx_root_list_free(hx_root_list *roots);
 
 /* Names a root without a name that a part of a frame is: a word of one is the function's, and where
  * it has a name, the variable's. `where`: "", or what holds it instead of memory (" in rbx"). */

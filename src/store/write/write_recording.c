@@ -72,6 +72,8 @@ static hx_error *place_file(struct naming *naming, const struct hx_rec_place *pl
 static const char *place_module(const struct hx_recording *recording,
                                 const struct hx_rec_place *place)
 {
+    if (place->language)
+        return place->language;
     const char *name =
         place->file < recording->files.n ? recording->files.v[place->file].name : NULL;
     return name && *name ? name : "(unknown)";
@@ -165,7 +167,7 @@ static hx_error *name_function(struct naming *naming, const struct hx_rec_place 
     function.label = hx_text_str(&naming->label);
     HX_TRY(place_file(naming, place, &function.file));
     HX_TRY(centre_of(naming, place, known, function.file, &function.centre));
-    bool internal = place->kind == HX_REC_CODE && known && known->function &&
+    bool internal = place->kind == HX_REC_CODE && !place->language && known && known->function &&
                     hx_function_name_internal(known->function);
     return add_function(naming, &function, internal);
 }

@@ -152,6 +152,19 @@ static void judge_typed(const struct hx_judge *judge, hx_obj from, hx_obj to)
     }
 }
 
+/* Words of which somebody knows what they are. */
+static void judge_known_roots(struct hx_snapshot *snapshot)
+{
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        const enum hx_root_words words = snapshot->roots.v[edge->root].words;
+        if (words == HX_WORDS_WEAK)
+            edge->evidence = HX_EVIDENCE(HX_RULE_weak, edge->kind);
+        else if (words == HX_WORDS_IN_USE && edge->kind <= HX_EDGE_KNOWN)
+            edge->evidence = HX_EVIDENCE(HX_RULE_pointer, edge->kind);
+    }
+}
+
 hx_error *hx_evidence_find(struct hx_snapshot *snapshot, unsigned threads,
                            const struct hx_progress *progress)
 {
@@ -170,6 +183,7 @@ hx_error *hx_evidence_find(struct hx_snapshot *snapshot, unsigned threads,
     hx_error *err = judge_all(&judge);
     if (!err && graph->type)
         judge_typed(&judge, 0, graph->n);
+    judge_known_roots(snapshot);
     if (!err)
         err = hx_image_failed(judge.image);
     hx_block_groups_deinit(&groups);

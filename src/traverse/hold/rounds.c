@@ -55,6 +55,9 @@ void hx_edge_rounds_init(const struct hx_hold_options *options, enum hx_interior
         else if (ret->interior[i] && interior == HX_INTERIOR_KNOWN)
             round = HX_ROUNDS;
         ret->of[i] = round;
+        const enum hx_rule rule = HX_EVIDENCE_RULE(evidence);
+        const bool pointer = rule == HX_RULE_pointer && hx_rule_is_on(options, rule);
+        ret->scratch[i] = round == 1 && !pointer ? 2 : round;
     }
 }
 
@@ -65,7 +68,7 @@ unsigned hx_root_edge_round(const struct hx_snapshot *snapshot, const struct hx_
     unsigned round = rounds->of[edge->evidence];
     if (root->kind == HX_ROOT_NAMED || (rounds->named && hx_bit(rounds->named, edge->root)))
         return round ? 1 : 0;
-    return hx_root_is_scratch(root) && round == 1 ? 2 : round;
+    return hx_root_is_scratch(root) ? rounds->scratch[edge->evidence] : round;
 }
 
 static hx_error *mark_named(const struct hx_snapshot *snapshot, uint64_t **ret)

@@ -1,10 +1,11 @@
 /* rounds.h - in which round an object is reached, and the edges that remain: the graph of holders.
  *
- * Round 1: by firm words from globals, thread-local storage and mappings that are no stack; 2: from
- * stacks and registers as well; 3: through sparse words as well; 4: through stray ones and, where
- * snapshot.interior is HX_INTERIOR_KNOWN, plain interior edges and those to pieces of blocks
- * (under _ON they are firm, under _OFF there are no interior ones). An edge's round is the largest
- * of its own and its source's; it is in the graph of holders when its round is that of its target.
+ * Round 1: by firm words from globals, thread-local storage and mappings that are no stack, and by
+ * those of frames that are known to be in use; 2: from stacks and registers as well; 3: through
+ * sparse words as well; 4: through stray ones and, where snapshot.interior is HX_INTERIOR_KNOWN,
+ * plain interior edges and those to pieces of blocks (under _ON they are firm, under _OFF there are
+ * no interior ones). An edge's round is the largest of its own and its source's; it is in the graph
+ * of holders when its round is that of its target.
  */
 #ifndef HX_TRAVERSE_HOLD_ROUNDS_H
 #define HX_TRAVERSE_HOLD_ROUNDS_H
@@ -18,8 +19,9 @@ enum { HX_ROUNDS = 4 };
 /* The round of an edge by itself, by its evidence (which tells its kind): 1, 3 or 4; 0: it is not
  * followed. */
 struct hx_edge_rounds {
-    uint8_t of[256];       /* by hx_evidence */
-    bool interior[256];    /* the same: does it lead into its target? */
+    uint8_t of[256];      /* by hx_evidence */
+    uint8_t scratch[256]; /* the same of a word of a stack or a register: 2 to 4 but for pointers */
+    bool interior[256];   /* the same: does it lead into its target? */
     const uint64_t *named; /* bit for each root whose edges are of round 1 anyway; NULL: none */
 };
 void hx_edge_rounds_init(const struct hx_hold_options *options, enum hx_interior interior,

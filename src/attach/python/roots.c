@@ -1,0 +1,179 @@
+/* roots.c - places of the Python interpreter that have names for who programs in it. */
+#include "attach/python/roots.h"
+
+#include "attach/python/frames.h"
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORD = 8, KEYS_MAX = 1024, RANGES = 16 };
+
+struct finding {
+    struct hx_snapshot *snapshot;
+    const struct hx_image *image;
+    hx_modules *modules;
+    struct hx_python python;
+    struct hx_py_classes classes;
+    struct hx_py_state state;
+    hx_root_list *roots;
+};
+
+static hx_error *add_place(struct finding *finding, uint64_t address, uint64_t size,
+                           enum hx_root_words words, const char *name)
+{
+    struct hx_root root = {
+        .kind = HX_ROOT_GLOBAL, .address = address, .size = size, .words = words};
+    root.name = strdup(name);
+    root.module = strdup(hx_module_name(finding->modules, finding->python.module));
+    if (root.name && root.module && hx_vec_push(finding->roots, root))
+        return NULL;
+    hx_root_deinit(&root);
+    return hx_error_nomem();
+}
+
+/* --- dicts ------------------------------------------------------------------------------ */
+
+/* The keys of the dict that the word at an address leads to. */
+static bool keys_of_dict(struct finding *finding, uint64_t address, struct hx_py_keys *ret)
+{
+    uint64_t dict, type, table;
+    return hx_image_u64(finding->image, address, &dict) && dict && dict % WORD == 0 &&
+           hx_image_u64(finding->image, dict + HX_PY_TYPE, &type) &&
+           hx_py_class_at(&finding->classes, type).kind == HX_PY_DICT &&
+           hx_image_u64(finding->image, dict + HX_PY_DICT_KEYS, &table) &&
+           hx_py_keys_at(&finding->classes, table, ret);
+}
+
+static bool has_key(const struct finding *finding, const struct hx_py_keys *keys, const char *key)
+{
+    bool found = false;
+    for (uint64_t i = 0; i < keys->used && i < KEYS_MAX && !found; i++) {
+        struct hx_text text = {0};
+        found = hx_py_put_key(&finding->classes, keys, i, &text) && !text.failed &&
+                strcmp(hx_text_str(&text), key) == 0;
+        hx_text_free(&text);
+    }
+    return found;
+}
+
+/* Only where it is there what it is called. */
+static hx_error *add_dict(struct finding *finding, uint64_t address, const char *key,
+                          const char *name)
+{
+    struct hx_py_keys keys;
+    if (!keys_of_dict(finding, address, &keys) || !has_key(finding, &keys, key))
+        return NULL;
+    return add_place(finding, address, WORD, HX_WORDS_IN_USE, name);
+}
+
+/* --- interned strings ---------------------------------------------------------------------- */
+
+/* Each key is its own value, and a str that says that it is in this table. */
+static bool are_interned(const struct finding *finding, const struct hx_py_keys *keys)
+{
+    enum { LEAST = 64, LOOKED_AT = 256, INTERNED = 3 };
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < keys->used && i < LOOKED_AT; i++) {
+        uint64_t entry[3];
+        uint32_t state;
+        const uint64_t at = keys->entries + i * keys->stride + keys->value - WORD;
+        if (!hx_image_read(finding->image, at, entry, 2 * sizeof *entry))
+            return false;
+        if (!entry[1])
+            continue; /* it was taken out */
+        if (entry[0] != entry[1] ||
+            !hx_image_u32(finding->image, entry[0] + HX_PY_STR_STATE, &state) ||
+            !(state & INTERNED))
+            return false;
+        n++;
+    }
+    return n >= LEAST;
+}
+
+/* The largest of those that words of the interpreter's data lead to. */
+static hx_error *add_interned(struct finding *finding)
+{
+    uint64_t ranges[RANGES][2], found = 0, most = 0;
+    const size_t n = hx_module_data(finding->modules, finding->python.module, ranges, RANGES);
+    HX_PEEKED window = {0};
+    for (size_t i = 0; i < n; i++)
+        for (uint64_t at = (ranges[i][0] + WORD - 1) & ~(uint64_t)(WORD - 1);
+             at + WORD <= ranges[i][1]; at += WORD) {
+            const uint64_t *word = hx_image_peek(finding->image, at, 1, &window);
+            struct hx_py_keys keys;
+            if (word && *word && keys_of_dict(finding, at, &keys) && keys.used > most &&
+                are_interned(finding, &keys)) {
+                most = keys.used;
+                found = at;
+            }
+        }
+    return found ? add_place(finding, found, WORD, HX_WORDS_IN_USE, "interned strings") : NULL;
+}
+
+/* --- the garbage collector -------------------------------------------------------------------- */
+
+/* Is this the head of a list that leads back to it? */
+static bool is_list(const struct finding *finding, uint64_t at)
+{
+    const uint64_t flags = 7;
+    uint64_t link[2], next, before;
+    return hx_image_read(finding->image, at, link, sizeof link) && link[0] && link[1] &&
+           hx_image_u64(finding->image, (link[0] & ~flags) + WORD, &before) &&
+           hx_image_u64(finding->image, link[1] & ~flags, &next) && (before & ~flags) == at &&
+           (next & ~flags) == at;
+}
+
+static hx_error *add_generations(struct finding *finding, uint64_t collector)
+{
+    static const char *const names[] = {"gc generation 0", "gc generation 1", "gc generation 2",
+                                        "gc permanent generation"};
+    enum { N = sizeof names / sizeof *names, BYTES = 512, HEAD = 2 * WORD };
+    uint64_t head[N];
+    size_t n = 0;
+    for (uint64_t at = collector; at < collector + BYTES && n < N; at += WORD)
+        if (is_list(finding, at)) {
+            head[n++] = at;
+            at += WORD;
+        }
+    for (size_t i = 0; n == N && i < n; i++)
+        HX_TRY(add_place(finding, head[i], HEAD, HX_WORDS_WEAK, names[i]));
+    return NULL;
+}
+
+/* --- all of them ---------------------------------------------------------------------------- */
+
+static hx_error *find_all(struct finding *finding, hx_ranges *excluded)
+{
+    const struct hx_py_state_layout *layout = &finding->state.layout;
+    HX_TRY(hx_py_state_read(&finding->python, finding->image, &finding->state));
+    for (size_t i = 0; i < finding->state.interpreters.n; i++) {
+        const uint64_t at = finding->state.interpreters.v[i];
+        HX_TRY(add_dict(finding, at + layout->modules, "sys", "sys.modules"));
+        HX_TRY(add_dict(finding, at + layout->sys, "getsizeof", "sys.__dict__"));
+        HX_TRY(add_dict(finding, at + layout->builtins, "len", "builtins.__dict__"));
+        HX_TRY(add_generations(finding, at + layout->gc));
+    }
+    HX_TRY(add_interned(finding));
+    if (finding->state.lost)
+        hx_snapshot_lose(finding->snapshot, "lists of Python's threads that end in what is none",
+                         finding->state.lost, 0, 0);
+    HX_TRY(hx_py_frames_find(finding->snapshot, &finding->classes, &finding->state, finding->roots,
+                             excluded));
+    return finding->classes.nomem ? hx_error_nomem() : NULL;
+}
+
+hx_error *hx_python_roots(struct hx_snapshot *snapshot, hx_modules *modules,
+                          const struct hx_peek *peek, hx_root_list *roots, hx_ranges *excluded)
+{
+    struct finding finding = {
+        .snapshot = snapshot, .image = &snapshot->image, .modules = modules, .roots = roots};
+    if (!snapshot->backtraces || !hx_python_find(modules, peek, &finding.python) ||
+        finding.python.refusal || !hx_py_state_layout(&finding.python, peek, &finding.state.layout))
+        return NULL;
+    HX_TRY(hx_py_classes_init(&finding.classes, &finding.python, modules, &snapshot->image, peek));
+    hx_error *err = find_all(&finding, excluded);
+    hx_py_state_deinit(&finding.state);
+    hx_py_classes_deinit(&finding.classes);
+    return err;
+}
