@@ -174,10 +174,11 @@ static bool put_field(const struct hx_snapshot *snapshot, uint32_t layout, uint6
     uint64_t index;
     if (!layout || layout > snapshot->layouts.n)
         return false;
-    const char *name = find_field(&snapshot->layouts.v[layout - 1], offset, &index);
+    const struct hx_layout *of = &snapshot->layouts.v[layout - 1];
+    const char *name = find_field(of, offset, &index);
     if (!name)
         return false;
-    if (snapshot->layouts.v[layout - 1].repeats)
+    if (of->repeats && !of->alike)
         hx_text_putf(text, "[%" PRIu64 "]%s", index, *name && *name != '[' ? "." : "");
     hx_text_puts(text, name);
     return true;

@@ -169,6 +169,7 @@ struct hx_field {
 struct hx_layout {
     uint64_t size;                  /* of one element */
     bool repeats;                   /* an array of so large elements */
+    bool alike;                     /* its elements are called alike: no number stands before */
     HX_VEC(struct hx_field) fields; /* by offset */
 };
 void hx_layout_deinit(struct hx_layout *layout);

@@ -110,27 +110,45 @@ static uint64_t int_bytes(const struct hx_py_layout *layout, uint64_t size)
     return digits >> 40 || digits < 0 ? 0 : (uint64_t)(digits ? digits : 1) * 4;
 }
 
-/* The bytes of an object, 0: it is none of the class; *ret_exact: no more were asked for. */
-static uint64_t object_bytes(const struct hx_py_layout *layout, const uint64_t *word, size_t n,
-                             const struct hx_py_class *class, bool *ret_exact)
+static uint64_t whole_words(uint64_t bytes)
 {
-    *ret_exact = class->exact || class->kind == HX_PY_STR || class->kind == HX_PY_CLASS;
+    return (bytes + WORD - 1) & ~(uint64_t)(WORD - 1);
+}
+
+/* The bytes of an object, 0: it is none of the class; *ret_asked: those that were asked for, 0:
+ * that is not known. For objects with items of a class that a program made it is one more. */
+static uint64_t object_bytes(const struct hx_py_layout *layout, const uint64_t *word, size_t n,
+                             const struct hx_py_class *class, uint64_t *ret_asked)
+{
+    uint64_t bytes;
     const uint64_t items = n > HX_PY_SIZE / WORD ? word[HX_PY_SIZE / WORD] : 0;
-    if (class->kind == HX_PY_STR)
-        return str_bytes(layout, word, n, class);
-    if (class->kind == HX_PY_INT) {
-        uint64_t bytes = int_bytes(layout, items);
-        return bytes ? class->basicsize + bytes : 0;
-    }
-    if (class->kind == HX_PY_TUPLE || class->kind == HX_PY_BYTES || class->kind == HX_PY_CODE ||
-        class->kind == HX_PY_CLASS) {
+    switch (class->kind) {
+    case HX_PY_STR:
+        return *ret_asked = str_bytes(layout, word, n, class);
+    case HX_PY_INT:
+        bytes = int_bytes(layout, items);
+        if (!bytes)
+            return 0;
+        bytes += class->basicsize;
+        break;
+    case HX_PY_TUPLE:
+    case HX_PY_BYTES:
+    case HX_PY_CODE:
+    case HX_PY_CLASS:
         if (items >> 40)
             return 0;
         const uint64_t last = class->kind == HX_PY_CLASS; /* an empty one */
-        return class->basicsize + (items + last) * class->itemsize;
+        bytes = class->basicsize + (items + last) * class->itemsize;
+        break;
+    default:
+        *ret_asked = class->itemsize ? 0 : class->basicsize;
+        return class->basicsize;
     }
-    *ret_exact = !class->itemsize;
-    return class->basicsize;
+    *ret_asked = class->kind == HX_PY_CODE ? whole_words(bytes)
+                 : class->exact || class->kind == HX_PY_CLASS
+                     ? bytes
+                     : whole_words(bytes + class->itemsize);
+    return bytes;
 }
 
 /* Bytes behind an object for values of attributes: their number stands there. */
@@ -152,7 +170,7 @@ static bool match_at(struct worker *worker, const struct block *block, uint32_t 
 {
     struct hx_py_classes *classes = worker->finder->objects->classes;
     const size_t at = prefix / WORD;
-    bool exact;
+    uint64_t asked = 0;
     if (block->n < at + 2)
         return false;
     const uint64_t type = block->word[at + 1];
@@ -163,15 +181,18 @@ static bool match_at(struct worker *worker, const struct block *block, uint32_t 
         (class->flags & HX_PY_FLAG_GC && !are_links(&block->word[at - 2])) ||
         !is_count(classes, block->word[at]))
         return false;
-    uint64_t bytes = object_bytes(classes->layout, &block->word[at], block->n - at, class, &exact);
-    const bool one_size = exact && !class->itemsize;
-    if (bytes)
-        bytes += inline_bytes(classes, block->addr + prefix, class);
-    if (!bytes || prefix + bytes > block->size ||
-        (one_size && class->kind != HX_PY_STR && block->size - prefix - bytes >= SLACK))
+    const uint64_t bytes =
+        object_bytes(classes->layout, &block->word[at], block->n - at, class, &asked);
+    const bool one_size = !class->itemsize && class->kind != HX_PY_STR;
+    const uint64_t before =
+        prefix + (bytes ? inline_bytes(classes, block->addr + prefix, class) : 0);
+    if (!bytes || before + bytes > block->size ||
+        (one_size && block->size - before - bytes >= SLACK))
         return false;
     *ret_class = class->number;
-    *ret_bytes = exact ? prefix + bytes : HX_NO_REQUEST;
+    *ret_bytes = !asked                         ? HX_NO_REQUEST
+                 : before + asked > block->size ? block->size
+                                                : before + asked;
     return true;
 }
 
@@ -288,16 +309,25 @@ static void give_values(const struct hx_py_objects *objects, hx_obj i, uint64_t 
         give_role(objects, i, at, HX_PY_ROLE(HX_PY_ROLE_PART, HX_PY_PART_VALUES), HX_NO_REQUEST);
 }
 
-/* Text that is not behind the str: of a class made of it, or the same in UTF-8. */
+/* The bytes of text of so many characters, and a null. */
+static uint64_t text_bytes(uint64_t length, uint64_t kind)
+{
+    return kind == 1 || kind == 2 || kind == 4 ? items_bytes(length + 1, kind) : HX_NO_REQUEST;
+}
+
+/* Text that is not behind the str: of a class made of it, or the same in UTF-8, whose length stands
+ * before the pointer to it. */
 static void give_text(const struct hx_py_objects *objects, hx_obj i, uint64_t object)
 {
     const struct hx_py_layout *layout = objects->classes->layout;
     const uint64_t state = word_at(objects, object + HX_PY_STR_STATE);
     const uint32_t role = HX_PY_ROLE(HX_PY_ROLE_PART, HX_PY_PART_TEXT);
     if (!(state & HX_PY_STR_COMPACT))
-        give_role(objects, i, object + layout->str_data, role, HX_NO_REQUEST);
+        give_role(objects, i, object + layout->str_data, role,
+                  text_bytes(word_at(objects, object + HX_PY_SIZE), state >> 2 & 7));
     if (!(state & HX_PY_STR_ASCII))
-        give_role(objects, i, object + layout->str_utf8, role, HX_NO_REQUEST);
+        give_role(objects, i, object + layout->str_utf8, role,
+                  text_bytes(word_at(objects, object + layout->str_utf8 - WORD), 1));
 }
 
 static void find_parts(const struct hx_py_objects *objects, hx_obj i)

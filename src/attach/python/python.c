@@ -1,7 +1,7 @@
 /* python.c - names and fields of Python objects, from what each block is. */
 #include "attach/python/python.h"
 
-#include "attach/python/objects.h"
+#include "attach/python/fields.h"
 #include "base/cleanup.h"
 #include "base/index.h"
 #include "base/parallel.h"
@@ -201,184 +201,6 @@ static hx_error *find_owners(struct namer *namer, unsigned threads)
     return NULL;
 }
 
-/* --- fields ---------------------------------------------------------------------------------- */
-
-static hx_error *add_field(struct hx_layout *layout, uint64_t offset, const char *name)
-{
-    if (layout->fields.n && layout->fields.v[layout->fields.n - 1].offset >= offset)
-        return NULL; /* they come in order, but where a target lies */
-    struct hx_field field = {.offset = offset, .name = strdup(name)};
-    if (field.name && hx_vec_push(&layout->fields, field))
-        return NULL;
-    free(field.name);
-    return hx_error_nomem();
-}
-
-static int by_offset(const void *a, const void *b)
-{
-    const struct hx_field *x = a, *y = b;
-    return (x->offset > y->offset) - (x->offset < y->offset);
-}
-
-/* What a type says of the words of its objects (struct PyMemberDef), those of __slots__ too. */
-static hx_error *add_members(const struct hx_py_classes *classes, uint64_t at, size_t n,
-                             uint64_t object, struct hx_layout *layout)
-{
-    enum { OBJECT = 6, OBJECT_OR_ERROR = 16 };
-    uint64_t member[5];
-    for (size_t i = 0;
-         i < n && hx_image_read(classes->image, at, member, sizeof member) && member[0];
-         i++, at += sizeof member) {
-        HX_CLEANUP(hx_text_free) struct hx_text name = {0};
-        const uint32_t kind = (uint32_t)member[1];
-        if ((kind != OBJECT && kind != OBJECT_OR_ERROR) || member[2] % WORD || member[2] >> 16 ||
-            !hx_py_put_text(classes, member[0], &name))
-            continue;
-        struct hx_field field = {.offset = object + member[2], .name = name.s};
-        HX_NEED(!name.failed && hx_vec_push(&layout->fields, field));
-        name.s = NULL;
-    }
-    return NULL;
-}
-
-static hx_error *add_shared(struct namer *namer, const struct hx_py_class *class, uint64_t at,
-                            struct hx_layout *layout)
-{
-    struct hx_py_classes *classes = namer->objects.classes;
-    struct hx_py_keys keys;
-    if (!hx_py_shared_keys(classes, class, &keys))
-        return NULL;
-    for (uint64_t i = 0; i < keys.used && i < HX_PY_ATTRIBUTES; i++) {
-        HX_CLEANUP(hx_text_free) struct hx_text name = {0};
-        if (hx_py_put_key(classes, &keys, i, &name))
-            HX_TRY(add_field(layout, at + i * WORD, hx_text_str(&name)));
-        HX_NEED(!name.failed);
-    }
-    return NULL;
-}
-
-struct named_word {
-    enum hx_py_kind kind;
-    uint64_t offset;
-    const char *name;
-};
-
-/* Of the interpreter's own types, what they do not say. */
-static const struct named_word named_words[] = {
-    {HX_PY_DICT, HX_PY_DICT_KEYS, "keys"},
-    {HX_PY_DICT, HX_PY_DICT_VALUES, "values"},
-    {HX_PY_LIST, HX_PY_LIST_ITEMS, "items"},
-    {HX_PY_SET, HX_PY_SET_TABLE, "table"},
-    {HX_PY_BYTEARRAY, HX_PY_BYTEARRAY_BYTES, "bytes"},
-    {HX_PY_MODULE, HX_PY_MODULE_DICT, "__dict__"},
-    {HX_PY_CLASS, HX_PY_TP_BASE, "__base__"},
-    {HX_PY_CLASS, HX_PY_TP_DICT, "__dict__"},
-};
-
-static hx_error *push_field(struct hx_layout *layout, uint64_t offset, const char *name)
-{
-    struct hx_field field = {.offset = offset, .name = strdup(name)};
-    if (field.name && hx_vec_push(&layout->fields, field))
-        return NULL;
-    free(field.name);
-    return hx_error_nomem();
-}
-
-static hx_error *add_items(const struct hx_py_class *class, uint64_t object,
-                           struct hx_layout *layout)
-{
-    enum { ITEMS = 32 };
-    for (unsigned i = 0; class->kind == HX_PY_TUPLE && i < ITEMS; i++) {
-        char name[16];
-        snprintf(name, sizeof name, "[%u]", i);
-        HX_TRY(push_field(layout, object + class->basicsize + i * WORD, name));
-    }
-    return NULL;
-}
-
-static hx_error *class_fields(struct namer *namer, const struct hx_py_class *class,
-                              struct hx_layout *layout)
-{
-    const struct hx_py_classes *classes = namer->objects.classes;
-    const uint64_t object = namer->objects.before + class->prefix;
-    uint64_t at, n, meta, offset, basicsize;
-    if (hx_image_u64(classes->image, class->addr + HX_PY_TP_MEMBERS, &at) && at &&
-        !(class->flags & HX_PY_FLAG_HEAP))
-        HX_TRY(add_members(classes, at, 64, object, layout));
-    if (class->flags & HX_PY_FLAG_HEAP &&
-        hx_image_u64(classes->image, class->addr + HX_PY_SIZE, &n) &&
-        hx_image_u64(classes->image, class->addr + HX_PY_TYPE, &meta) &&
-        hx_image_u64(classes->image, meta + HX_PY_TP_BASICSIZE, &basicsize) && n < 1024)
-        HX_TRY(add_members(classes, class->addr + basicsize, n, object, layout));
-    for (size_t i = 0; i < sizeof named_words / sizeof *named_words; i++)
-        if (named_words[i].kind == class->kind)
-            HX_TRY(push_field(layout, object + named_words[i].offset, named_words[i].name));
-    if (hx_image_u64(classes->image, class->addr + HX_PY_TP_DICTOFFSET, &offset) && offset &&
-        offset < class->basicsize && offset % WORD == 0)
-        HX_TRY(push_field(layout, object + offset, "__dict__"));
-    if (class->flags & HX_PY_FLAG_DICT)
-        HX_TRY(push_field(layout, object - HX_PY_BEFORE_DICT, "__dict__"));
-    if (class->flags & HX_PY_FLAG_DICT && !classes->layout->weak_before)
-        HX_TRY(push_field(layout, object - HX_PY_BEFORE_OTHER, "values"));
-    return add_items(class, object, layout);
-}
-
-/* In order, each once. */
-static void settle_fields(struct hx_layout *layout)
-{
-    size_t n = 0;
-    struct hx_field *field = layout->fields.v;
-    if (layout->fields.n)
-        qsort(field, layout->fields.n, sizeof *field, by_offset);
-    for (size_t i = 0; i < layout->fields.n; i++)
-        if (n && field[n - 1].offset == field[i].offset)
-            free(field[i].name);
-        else
-            field[n++] = field[i];
-    layout->fields.n = n;
-}
-
-/* The layout, unless it has no fields: in snapshot.layouts + 1. */
-static hx_error *keep_layout(struct namer *namer, struct hx_layout *layout, hx_error *err,
-                             uint32_t *ret)
-{
-    settle_fields(layout);
-    if (!err && layout->fields.n && !hx_vec_push(&namer->snapshot->layouts, *layout))
-        err = hx_error_nomem();
-    if (err || !layout->fields.n) {
-        hx_layout_deinit(layout);
-        return err;
-    }
-    *ret = (uint32_t)namer->snapshot->layouts.n;
-    return NULL;
-}
-
-static hx_error *layout_of_class(struct namer *namer, const struct hx_py_class *class,
-                                 uint32_t *ret)
-{
-    struct hx_layout layout = {.size = class->prefix + class->basicsize};
-    hx_error *err = class_fields(namer, class, &layout);
-    settle_fields(&layout);
-    if (!err && class->flags & HX_PY_FLAG_INLINE && namer->objects.classes->layout->inline_values)
-        err = add_shared(namer, class,
-                         namer->objects.before + class->prefix + class->basicsize + WORD, &layout);
-    return keep_layout(namer, &layout, err, ret);
-}
-
-/* `at`: where the first value of the block is that the layout is made from. */
-static hx_error *layout_of_values(struct namer *namer, const struct hx_py_class *class, uint64_t at,
-                                  uint32_t *ret)
-{
-    struct hx_layout layout = {.size = at};
-    return keep_layout(namer, &layout, add_shared(namer, class, at, &layout), ret);
-}
-
-static hx_error *layout_of_items(struct namer *namer, uint32_t *ret)
-{
-    struct hx_layout layout = {.size = WORD, .repeats = true};
-    return keep_layout(namer, &layout, add_field(&layout, 0, ""), ret);
-}
-
 /* --- types ------------------------------------------------------------------------------------ */
 
 /* The type of a name: one for each. `layout` is a new one's. */
@@ -474,7 +296,7 @@ static hx_error *type_of_class(struct namer *namer, uint32_t number, uint32_t *r
     uint32_t *type = &namer->class_type[number], layout = 0;
     if (!*type) {
         HX_NEED(hx_py_put_class(namer->objects.classes, &class, &name));
-        HX_TRY(layout_of_class(namer, &class, &layout));
+        HX_TRY(hx_py_layout_of_class(&namer->objects, &class, &layout));
         const struct hx_type_words words = words_of(namer, &class);
         HX_TRY(type_of_name(namer, &name, layout, &words, type));
     }
@@ -490,8 +312,8 @@ static hx_error *type_of_values(struct namer *namer, uint32_t number, uint32_t *
     if (!*type) {
         HX_NEED(hx_py_put_class(namer->objects.classes, &class, &name));
         hx_text_puts(&name, " values");
-        HX_TRY(
-            layout_of_values(namer, &class, namer->objects.before + class.values_first, &layout));
+        HX_TRY(hx_py_layout_of_values(&namer->objects, &class,
+                                      namer->objects.before + class.values_first, &layout));
         HX_TRY(type_of_name(namer, &name, layout, &pointers, type));
     }
     *ret = *type;
@@ -507,7 +329,9 @@ static hx_error *type_of_part(struct namer *namer, uint32_t part, uint32_t *ret)
     if (!namer->part_type[part]) {
         hx_text_puts(&name, names[part]);
         if (part == HX_PY_PART_ITEMS && !namer->objects.before)
-            HX_TRY(layout_of_items(namer, &layout));
+            HX_TRY(hx_py_layout_of_words(&namer->objects, "", false, &layout));
+        else if (part == HX_PY_PART_KEYS) /* what the keys are is contents */
+            HX_TRY(hx_py_layout_of_words(&namer->objects, "[key]", true, &layout));
         HX_TRY(
             type_of_name(namer, &name, layout,
                          part == HX_PY_PART_BYTES || part == HX_PY_PART_TEXT ? &scalars : &pointers,

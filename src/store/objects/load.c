@@ -707,7 +707,8 @@ static hx_error *load_layouts(struct reader *r)
         if (row.layout.value != (int64_t)s->layouts.n + 1)
             return damaged_snapshot(r, "a layout");
         HX_NEED(hx_vec_push(&s->layouts, (struct hx_layout){.size = (uint64_t)row.size.value,
-                                                            .repeats = row.repeats.value != 0}));
+                                                            .repeats = row.repeats.value != 0,
+                                                            .alike = row.repeats.value == 2}));
     }
     return code == SQLITE_DONE ? NULL : hx_db_error(r->db, code, r->what);
 }

@@ -82,7 +82,7 @@ TABLE(type, HX_OVERLAID) /* type 0: of those that are not known */
     NAME(source)    /* what said so of its objects, joined by '+' */
     INTEGER(layout) /* NULL: its fields are not known */
 END(.primary_key = "snapshot, type")
-TABLE(layout, 0) /* repeats: an array of elements of so many bytes */
+TABLE(layout, 0) /* repeats: an array of elements of so many bytes; 2: with no numbers */
     INTEGER(snapshot) INTEGER(layout) INTEGER(size) INTEGER(repeats)
 END(.primary_key = "snapshot, layout")
 TABLE(field, 0) /* that words which point to objects lie in */

@@ -99,7 +99,7 @@ hx_error *hx_writer_layouts(struct hx_writer *w)
     for (size_t i = 0; i < w->snapshot->layouts.n; i++) {
         const struct hx_layout *layout = &w->snapshot->layouts.v[i];
         HX_TRY(hx_write(w, layout, .layout = hx_int(i + 1), .size = hx_int(layout->size),
-                        .repeats = hx_int(layout->repeats)));
+                        .repeats = hx_int(layout->repeats + layout->alike)));
         for (size_t k = 0; k < layout->fields.n; k++)
             HX_TRY(hx_write(w, field, .layout = hx_int(i + 1),
                             .offset = hx_int(layout->fields.v[k].offset),
