@@ -33,7 +33,7 @@ EXACT = {"__main__.Node": 20000, "__main__.Slotted": 3000, "__main__.Wide": 500,
 
 
 def interpreters():
-    """Those that heapx knows, each once."""
+    """Those that heapx knows, each once: their versions."""
     found = {}
     for path in ("/usr/bin/python3", sys.executable, shutil.which("python3")):
         said = subprocess.run([path, "-c", "import sys; print(*sys.version_info[:2], hasattr(sys, 'abiflags')"
@@ -44,7 +44,7 @@ def interpreters():
                 found[os.path.realpath(path)] = version
     if not found:
         raise live.Skip("no Python from 3.11 to 3.14")
-    return list(found)
+    return found
 
 
 def start(interpreter, *words, stderr=None, **environment):
@@ -123,7 +123,7 @@ def counts(folder):
 
 def malloc(folder):
     for mode in ("malloc", "pymalloc_debug"):
-        compare(folder, interpreters()[0], mode)
+        compare(folder, next(iter(interpreters())), mode)
 
 
 LEAK = """
@@ -313,6 +313,33 @@ def check_locals(store, interpreter):
     check(not nameless, f"{interpreter}: {nameless}")
 
 
+INTERPRETERS = """
+import os, sys, threading, time
+try: import _interpreters as interpreters
+except ImportError: import _xxsubinterpreters as interpreters
+number, (ready, to) = interpreters.create(), os.pipe()
+CODE = "import os, time\\ndef inside():\\n  os.write(" + str(to) + ", b'x')\\n  time.sleep(600)\\ninside()"
+def enter(): interpreters.run_string(number, CODE)
+threading.Thread(target=enter, name="other", daemon=True).start()
+os.read(ready, 1)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def subinterpreters(folder):
+    """A thread in another interpreter is in functions of both; a heap that nobody knows is told of."""
+    for interpreter, version in interpreters().items():
+        with start(interpreter, "-c", INTERPRETERS) as target:
+            target.wait_line("ready")
+            store = take(folder, target.pid, ok=(0,) if version < (3, 12) else (3,))
+        stacks = [[frame[0] for frame in stack] for stack in frames_by_heapx(store)[0].values()]
+        check(["<module>"] in stacks and ["inside", "<module>", "enter", "run", "_bootstrap_inner", "_bootstrap"] in stacks,
+              f"{interpreter}: {stacks}")
+        losses = [row["what"] for row in live.rows(store, "SELECT * FROM losses")]
+        check(losses == (["heaps of sub-interpreters"] if version >= (3, 12) else []), f"{interpreter}: {losses}")
+
+
 DAMAGED = """
 import gc, sys, time
 class Node: pass
@@ -434,7 +461,7 @@ def damage_stacks(folder):
 
 def damage(folder):
     """A heap that lies: a snapshot comes out, no object twice, and damage is told of."""
-    interpreter = interpreters()[0]
+    interpreter = next(iter(interpreters()))
     random.seed(int(os.environ.get("HX_SEED", "7")))
     for what in ("types", "sizes", "cycle", "pools", "arenas"):
         with start(interpreter, "-c", DAMAGED) as target:
@@ -454,4 +481,4 @@ def damage(folder):
 
 
 if __name__ == "__main__":
-    live.main(counts, malloc, leak, frames, damage, damage_stacks)
+    live.main(counts, malloc, leak, frames, subinterpreters, damage, damage_stacks)

@@ -158,6 +158,15 @@ static hx_error *find_all(struct finding *finding, hx_ranges *excluded)
     if (finding->state.lost)
         hx_snapshot_lose(finding->snapshot, "lists of Python's threads that end in what is none",
                          finding->state.lost, 0, 0);
+    if (finding->state.own_heaps) {
+        hx_snapshot_note(
+            finding->snapshot, true,
+            "%zu sub-interpreters of Python have an allocator of their own, which this "
+            "version does not know: their small objects are none",
+            finding->state.own_heaps);
+        hx_snapshot_lose(finding->snapshot, "heaps of sub-interpreters", finding->state.own_heaps,
+                         0, 0);
+    }
     HX_TRY(hx_py_frames_find(finding->snapshot, &finding->classes, &finding->state, finding->roots,
                              excluded));
     return finding->classes.nomem ? hx_error_nomem() : NULL;

@@ -52,6 +52,7 @@ static const struct known {
       .modules = 944,
       .sys = 352,
       .builtins = 360,
+      .flags = 1712,
       .next = 8,
       .interpreter = 16,
       .frame = 56,
@@ -97,8 +98,9 @@ static const struct parts {
     uint8_t gc, thread, frame, code;
     uint8_t tags;
     bool has_end;
-} parts[] = {{HX_PYTHON(3, 13), 10, 19, 28, 34, 0, false},
-             {HX_PYTHON(3, 14), 11, 22, 31, 39, 3, true}};
+    uint32_t flags; /* of an interpreter, which the table does not tell */
+} parts[] = {{HX_PYTHON(3, 13), 10, 19, 28, 34, 0, false, 8440},
+             {HX_PYTHON(3, 14), 11, 22, 31, 39, 3, true, 0}};
 
 static bool read_table(const struct parts *at, const uint64_t *word, struct hx_py_state_layout *ret)
 {
@@ -112,6 +114,7 @@ static bool read_table(const struct parts *at, const uint64_t *word, struct hx_p
         .interpreters = (uint32_t)word[INTERPRETERS],
         .next_interpreter = (uint32_t)word[NEXT_INTERPRETER],
         .threads = (uint32_t)word[THREADS],
+        .flags = at->flags,
         .gc = (uint32_t)word[at->gc],
         .modules = (uint32_t)word[at->gc + 1],
         .sys = (uint32_t)word[at->gc + 2],
@@ -173,6 +176,7 @@ static bool read_thread(const struct hx_py_state_layout *layout, const struct hx
         !hx_image_u64(image, at + layout->top, &ret->top))
         return false;
     ret->tid = tid <= INT32_MAX ? (pid_t)tid : 0;
+    ret->depth = layout->direct ? 0 : ret->frame;
     if (!layout->direct && ret->frame)
         return hx_image_u64(image, ret->frame + layout->in_frame, &ret->frame);
     return true;
@@ -182,10 +186,14 @@ static hx_error *read_threads(const struct hx_image *image, uint64_t interpreter
                               struct hx_py_state *state)
 {
     const struct hx_py_state_layout *layout = &state->layout;
-    uint64_t at, of;
+    uint64_t at, of, seen = 0;
     bool ok = hx_image_u64(image, interpreter + layout->threads, &at);
-    while (ok && at && state->threads.n < HX_PY_THREADS_MAX) {
+    for (size_t n = 0; ok && at && state->threads.n < HX_PY_THREADS_MAX; n++) {
         struct hx_py_thread thread;
+        if (at == seen)
+            break; /* they go round */
+        if ((n & (n - 1)) == 0)
+            seen = at;
         ok = hx_image_u64(image, at + layout->interpreter, &of) && of == interpreter &&
              read_thread(layout, image, at, &thread);
         if (ok)
@@ -196,6 +204,17 @@ static hx_error *read_threads(const struct hx_image *image, uint64_t interpreter
     return NULL;
 }
 
+/* From 3.12 on an interpreter can have arenas of its own, which nothing leads to that is known. */
+static bool has_own_heap(const struct hx_py_state *state, const struct hx_image *image,
+                         uint64_t interpreter, uint64_t next)
+{
+    enum { USES_MAIN_HEAP = 1 << 5 };
+    uint64_t flags;
+    return next && state->layout.flags &&
+           hx_image_u64(image, interpreter + state->layout.flags, &flags) &&
+           !(flags & USES_MAIN_HEAP);
+}
+
 hx_error *hx_py_state_read(const struct hx_python *python, const struct hx_image *image,
                            struct hx_py_state *ret)
 {
@@ -204,7 +223,10 @@ hx_error *hx_py_state_read(const struct hx_python *python, const struct hx_image
     while (ok && at && ret->interpreters.n < HX_PY_INTERPRETERS_MAX) {
         HX_NEED(hx_vec_push(&ret->interpreters, at));
         HX_TRY(read_threads(image, at, ret));
+        const uint64_t interpreter = at;
         ok = hx_image_u64(image, at + ret->layout.next_interpreter, &at);
+        ret->own_heaps +=
+            ok && has_own_heap(ret, image, interpreter, at); /* the last is the main one */
     }
     ret->lost += !ok || at;
     return NULL;

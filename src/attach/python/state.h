@@ -15,7 +15,7 @@
 struct hx_py_state_layout {
     uint32_t interpreters;                                  /* in _PyRuntime */
     uint32_t next_interpreter, threads;                     /* in an interpreter */
-    uint32_t gc, modules, sys, builtins;                    /* the same */
+    uint32_t gc, modules, sys, builtins, flags;             /* the same; flags 0: not known */
     uint16_t next, interpreter, frame, id, tid, chunk, top; /* in a thread */
     uint16_t in_frame;                                      /* in what thread.frame leads to; or: */
     bool direct;                                            /* it leads to the frame itself */
@@ -34,6 +34,7 @@ struct hx_py_thread {
     uint64_t id;         /* as pthread_self() has it */
     pid_t tid;           /* as the thread's own namespace has it */
     uint64_t frame;      /* the innermost; 0: none */
+    uint64_t depth;      /* where on the stack of C its loop is; 0: not known */
     uint64_t chunk, top; /* memory of frames: the newest piece, and how far it is in use */
 };
 
@@ -41,7 +42,8 @@ struct hx_py_state {
     struct hx_py_state_layout layout;
     HX_VEC(struct hx_py_thread) threads;
     HX_VEC(uint64_t) interpreters;
-    size_t lost; /* lists that end in what is none */
+    size_t own_heaps; /* of interpreters, that they do not share */
+    size_t lost;      /* lists that end in what is none */
 };
 
 /* False: nothing is known of this version, or what it says of itself cannot be. */
