@@ -13,7 +13,7 @@
 #define LAYOUTS                                                                                    \
     "(SELECT name, layout FROM hx_type WHERE snapshot = $snapshot AND layout IS NOT NULL)"
 #define FIELD(layout, offset, before, behind)                                                      \
-    "coalesce((SELECT " before "iif(l.repeats = 1, '[' || (" offset " / l.size) || ']' ||"             \
+    "coalesce((SELECT " before "iif(l.repeats = 1, '[' || (" offset " / l.size) || ']' ||"         \
     " iif(f.name LIKE '[%', '', '.'), '') || f.name" behind                                        \
     " FROM hx_layout l JOIN hx_field f ON f.snapshot = l.snapshot AND f.layout = l.layout"         \
     " AND f.offset = iif(l.repeats, " offset " % l.size, " offset ")"                              \
