@@ -6,9 +6,11 @@
  */
 #include "store/objects/top.h"
 
+#include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/vec.h"
 #include "store/objects/best.h"
+#include "store/objects/children.h"
 #include "store/objects/column_scan.h"
 #include "store/objects/ends.h"
 #include "store/objects/passed.h"
@@ -247,9 +249,34 @@ static hx_error *count_part(const struct part *part, void *context)
     return NULL;
 }
 
+/* A level of the tree of dominators may be known from the edges of the object above it. */
+static hx_error *pass_children(hx_blocks *blocks, const struct hx_block_index *index,
+                               const struct hx_top *top)
+{
+    const struct hx_condition *of = top->condition;
+    struct hx_passed_sets *sets = passed_sets(blocks);
+    HX_FREE uint64_t *row = NULL;
+    struct hx_passed passed;
+    size_t n;
+    bool all;
+    if (!sets || top->conditions != 1 || of->derived != HX_DOMINATOR || !of->low ||
+        of->low != of->high || !hx_passed_can(index, top) || hx_passed_find(sets, index, top))
+        return NULL;
+    HX_TRY(hx_children_find(blocks, index, of->low - 1, &row, &n, &all));
+    if (all)
+        hx_passed_begin(index, top, &passed);
+    if (!all || !passed.bit)
+        return NULL;
+    for (size_t i = 0; i < n; i++)
+        hx_bit_set(passed.bit, row[i]);
+    hx_passed_keep(sets, &passed);
+    return NULL;
+}
+
 static hx_error *count_rows(hx_blocks *blocks, const struct hx_block_index *index,
                             const struct hx_top *top, uint64_t *ret)
 {
+    HX_TRY(pass_children(blocks, index, top));
     struct hx_passed_sets *sets = passed_sets(blocks);
     const struct hx_passed *passed = sets ? hx_passed_find(sets, index, top) : NULL;
     *ret = passed ? hx_passed_count(passed, top->from, top->end) : 0;
@@ -378,6 +405,31 @@ struct searches {
     struct search first, last;
 };
 
+#define COUNT_KEYS(type)                                                                           \
+    for (size_t i = part->from; i < part->end; i++) {                                              \
+        const uint64_t value = column->base + ((const type *)column->v)[i];                        \
+        const uint64_t key = (top->largest ? ~value : value - top->zero_last) - search->low;       \
+        if (key <= range)                                                                          \
+            search->bucket[key >> shift]++;                                                        \
+    }
+
+/* Of all rows of a part, whose values have no ranks. */
+HX_HOT static void count_all_keys(const struct part *part, struct search *search)
+{
+    const struct hx_decoded *column = part->column;
+    const struct hx_top *top = part->top;
+    const uint64_t range = search->high - search->low;
+    const unsigned shift = search->shift;
+    if (column->shift == 0)
+        COUNT_KEYS(uint8_t)
+    else if (column->shift == 1)
+        COUNT_KEYS(uint16_t)
+    else if (column->shift == 2)
+        COUNT_KEYS(uint32_t)
+    else
+        COUNT_KEYS(uint64_t)
+}
+
 static void count_key(struct search *search, uint64_t key)
 {
     if (key >= search->low && key <= search->high)
@@ -390,6 +442,12 @@ HX_HOT static hx_error *count_keys(const struct part *part, void *context)
     const struct hx_top *top = part->top;
     bool same =
         searches->first.low == searches->last.low && searches->first.high == searches->last.high;
+    if (part->all && !top->rank) {
+        count_all_keys(part, &searches->first);
+        if (!same)
+            count_all_keys(part, &searches->last);
+        return NULL;
+    }
     for (size_t nth = 0, n = passing(part); nth < n; nth++) {
         uint64_t key = sort_key(top, hx_decoded_at(part->column, passing_row(part, nth)));
         count_key(&searches->first, key);
