@@ -28,6 +28,10 @@ enum { SIEVE_BITS = 1 << 19, SIEVE_BYTES = 26 << 20 };
  * rows lie 20. */
 enum { CACHE_BYTES = 68 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
 
+/* Of these, where rows lie: it is made of three columns, and others are made with it, so up to that
+ * many bytes stay when others go. */
+enum { PLACE_BYTES = 24 << 20 };
+
 /* Of these, columns that nobody looks at. */
 enum { ALOOF_BYTES = 8 << 20 };
 
@@ -76,10 +80,15 @@ struct hx_blocks {
     atomic_bool interrupted;
     bool aloof;           /* what is decoded now nobody looks at: */
     size_t aloof_bytes;   /* in entries that were decoded so */
+    size_t place_bytes;   /* in entries of places */
     const uint16_t *pick; /* the rows of the block that are decoded; NULL: all */
     size_t picks;
     const struct hx_decoded *place; /* held: where rows lie of the planes that were found */
     struct aside *aside;            /* NULL: nothing was decoded aside yet */
+    struct asked { /* for addresses of a block: one by one they cost less than all, for a while */
+        int64_t id;
+        unsigned times;
+    } asked[64];
     const struct stash *stash; /* where columns lie that are decoded aside; NULL: in the store */
     uint64_t value[HX_BLOCK_ROWS], other[HX_BLOCK_ROWS], spare[HX_BLOCK_ROWS];
 };
@@ -137,6 +146,11 @@ static void link_newest(hx_blocks *blocks, struct entry *entry)
     blocks->newest = entry;
 }
 
+static bool is_place(const struct entry *entry)
+{
+    return entry->what >> 8 == HX_PLACE;
+}
+
 static void unlink_from_slot(hx_blocks *blocks, struct entry *entry)
 {
     struct entry **link = cache_slot(blocks, entry->id, entry->what);
@@ -145,6 +159,7 @@ static void unlink_from_slot(hx_blocks *blocks, struct entry *entry)
     *link = entry->next;
     blocks->bytes -= entry->bytes;
     blocks->aloof_bytes -= entry->aloof ? entry->bytes : 0;
+    blocks->place_bytes -= is_place(entry) ? entry->bytes : 0;
 }
 
 static void drop(hx_blocks *blocks, struct entry *entry)
@@ -380,6 +395,7 @@ void hx_blocks_index_done(hx_blocks *blocks, const struct hx_block_index *done)
     if (!index || --index->users)
         return;
     free_sieves(blocks, index);
+    free(index->sizes);
     free(index->block);
     free(index);
 }
@@ -426,7 +442,7 @@ static void evict_blocks(hx_blocks *blocks, size_t bytes)
     }
     for (entry = blocks->oldest; entry && blocks->bytes + bytes > CACHE_BYTES; entry = newer) {
         newer = entry->newer;
-        if (!entry->users)
+        if (!entry->users && !(is_place(entry) && blocks->place_bytes <= PLACE_BYTES))
             drop(blocks, entry);
     }
 }
@@ -510,6 +526,16 @@ static hx_error *find_blob(hx_blocks *blocks, int64_t id, const void **ret, size
     *ret = there ? sqlite3_column_blob(blocks->column, 0) : NULL;
     *ret_bytes = (size_t)sqlite3_column_bytes(blocks->column, 0);
     return there && !*ret ? damaged_block("an empty column") : NULL;
+}
+
+static hx_error *has_column(hx_blocks *blocks, const struct hx_block *block, int column, bool *ret)
+{
+    const void *blob;
+    size_t bytes;
+    hx_error *err = find_blob(blocks, block->id * HX_COLUMN_SLOTS + column, &blob, &bytes);
+    sqlite3_reset(blocks->column);
+    *ret = !err && blob;
+    return err;
 }
 
 /* Begins to read a column: the caller calls done_planes() at the end, and before that has the
@@ -603,6 +629,23 @@ HX_HOT static hx_error *sum_up(uint64_t *value, size_t n, uint64_t at, uint64_t 
 static struct entry *find_cached_block(hx_blocks *blocks, int64_t id, unsigned what);
 static unsigned what_is(enum hx_derived derived, int column);
 
+#define WIDEN(type)                                                                                \
+    for (size_t i = 0; i < n; i++)                                                                 \
+        ret[i] = column->base + ((const type *)column->v)[from + i];
+
+HX_HOT static void widen(const struct hx_decoded *column, size_t from, size_t n,
+                         uint64_t *restrict ret)
+{
+    if (column->shift == 0)
+        WIDEN(uint8_t)
+    else if (column->shift == 1)
+        WIDEN(uint16_t)
+    else if (column->shift == 2)
+        WIDEN(uint32_t)
+    else
+        WIDEN(uint64_t)
+}
+
 /* The sizes of objects, which many columns are made with and often are there already. */
 HX_HOT static hx_error *decode_sizes(hx_blocks *blocks, const struct hx_block *block,
                                      uint64_t *size)
@@ -611,8 +654,10 @@ HX_HOT static hx_error *decode_sizes(hx_blocks *blocks, const struct hx_block *b
         find_cached_block(blocks, block->id, what_is(HX_PLAIN, HX_COL_SIZE));
     if (!entry)
         return decode_block(blocks, block, HX_COL_SIZE, size);
-    for (size_t i = 0; i < decoded_rows(blocks, block); i++)
-        size[i] = hx_decoded_at(&entry->decoded, blocks->pick ? blocks->pick[i] : i);
+    for (size_t i = 0; blocks->pick && i < blocks->picks; i++)
+        size[i] = hx_decoded_at(&entry->decoded, blocks->pick[i]);
+    if (!blocks->pick)
+        widen(&entry->decoded, 0, block->n, size);
     return NULL;
 }
 
@@ -805,6 +850,14 @@ static hx_error *derive_sources(hx_blocks *blocks, const struct hx_block *block,
                  : spread_sources(blocks, block, value, NULL);
 }
 
+HX_HOT static uint64_t sum_of(const uint64_t *value, size_t n)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += value[i];
+    return sum;
+}
+
 /* --- what is made of columns ---------------------------------------------------------- */
 
 HX_HOT static hx_error *derive_addresses(hx_blocks *blocks, const struct hx_block *block)
@@ -883,25 +936,88 @@ HX_HOT static hx_error *derive_retained_before(hx_blocks *blocks, const struct h
     return bad ? damaged_block("a retained size") : NULL;
 }
 
-/* The same now. */
-HX_HOT static hx_error *derive_retained(hx_blocks *blocks, const struct hx_block *block)
+/* Retained bytes, plus 1, of rows: 0 where no object is. Of numbers below 1 << 31, as most are,
+ * products fit. */
+HX_HOT static bool retained_of_small(const uint64_t *rest, const uint64_t *size,
+                                     const uint64_t *objects, size_t n, uint64_t *ret)
 {
-    size_t n = decoded_rows(blocks, block);
+    uint64_t wrong = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t none = 0 - ((objects[i] - 1) >> 63);
+        const uint64_t bytes =
+            (uint64_t)(uint32_t)objects[i] * (uint32_t)size[i] + (uint64_t)hx_unzigzag(rest[i]);
+        wrong |= (bytes & (uint64_t)1 << 63) | (none & rest[i]);
+        ret[i] = ~none & (bytes + 1);
+    }
+    return !wrong;
+}
+
+HX_HOT static bool retained_of(const uint64_t *rest, const uint64_t *size, const uint64_t *objects,
+                               size_t n, uint64_t *ret)
+{
+    bool bad = false;
+    uint64_t all = 0;
+    for (size_t i = 0; i < n; i++)
+        all |= size[i] | objects[i];
+    if (all <= INT32_MAX)
+        return retained_of_small(rest, size, objects, n, ret);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bytes;
+        bad |= __builtin_mul_overflow(objects[i], size[i], &bytes);
+        bytes += (uint64_t)hx_unzigzag(rest[i]);
+        bad |= bytes > INT64_MAX || (!objects[i] && rest[i]);
+        ret[i] = objects[i] ? bytes + 1 : 0;
+    }
+    return !bad;
+}
+
+/* The same now, of the rows that are picked. */
+static hx_error *derive_picked(hx_blocks *blocks, const struct hx_block *block)
+{
     uint64_t *value = blocks->value, *size = blocks->other, *objects = blocks->spare;
-    bool there, bad = false;
+    bool there;
     HX_TRY(decode_if_there(blocks, block, HX_COL_RETAINED_REST, value, &there));
     if (!there)
         return derive_retained_before(blocks, block);
     HX_TRY(decode_sizes(blocks, block, size));
     HX_TRY(decode_if_there(blocks, block, HX_COL_RETAINED_OBJECTS, objects, &there));
-    for (size_t i = 0; i < n; i++) {
-        uint64_t bytes;
-        bad |= __builtin_mul_overflow(objects[i], size[i], &bytes);
-        bytes += (uint64_t)hx_unzigzag(value[i]);
-        bad |= bytes > INT64_MAX || (!objects[i] && value[i]);
-        value[i] = objects[i] ? bytes + 1 : 0;
+    return retained_of(value, size, objects, blocks->picks, value)
+               ? NULL
+               : damaged_block("a retained size");
+}
+
+/* The same of all rows: three columns are put together part by part, in the caches near by. */
+static hx_error *derive_retained(hx_blocks *blocks, const struct hx_block *block)
+{
+    enum { PART = 256 };
+    struct hx_planes rest;
+    const struct hx_decoded *size = NULL, *objects = NULL;
+    const size_t number = block->from / HX_BLOCK_ROWS;
+    uint64_t part[3][PART];
+    bool there = false, good = true;
+    if (blocks->pick)
+        return derive_picked(blocks, block);
+    hx_error *err = hx_blocks_column(blocks, block->index, number, HX_PLAIN, HX_COL_SIZE, &size);
+    if (!err)
+        err = hx_blocks_column(blocks, block->index, number, HX_PLAIN, HX_COL_RETAINED_OBJECTS,
+                               &objects);
+    if (!err)
+        err = find_planes(blocks, block, HX_COL_RETAINED_REST, false, &rest, &there);
+    if (!err && there)
+        hx_planes_join(&rest);
+    for (size_t from = 0, n; !err && there && from < block->n; from += n) {
+        n = block->n - from < PART ? block->n - from : PART;
+        hx_planes_expand(&rest, from, n, part[0]);
+        widen(size, from, n, part[1]);
+        widen(objects, from, n, part[2]);
+        good &= retained_of(part[0], part[1], part[2], n, blocks->value + from);
     }
-    return bad ? damaged_block("a retained size") : NULL;
+    done_planes(blocks, block->index->family);
+    hx_blocks_release(blocks, size);
+    hx_blocks_release_once(blocks, objects);
+    if (!err && !there)
+        return derive_retained_before(blocks, block);
+    return good ? err : damaged_block("a retained size");
 }
 
 /* Retained figures over sure edges, which are stored as differences from those over all. */
@@ -909,7 +1025,13 @@ HX_HOT static hx_error *derive_sure(hx_blocks *blocks, const struct hx_block *bl
 {
     size_t n = decoded_rows(blocks, block);
     uint64_t *value = blocks->value, *sure = blocks->other;
+    const int column = objects ? HX_COL_SURE_OBJECTS : HX_COL_SURE;
     bool there, bad = false;
+    HX_TRY(has_column(blocks, block, column, &there));
+    if (!there) { /* nobody asked for them: most stores have none */
+        memset(value, 0, n * sizeof *value);
+        return NULL;
+    }
     if (objects) { /* plus 1, as derive_retained() gives it; all 0 stay 0 */
         HX_TRY(decode_if_there(blocks, block, HX_COL_RETAINED_OBJECTS, value, &there));
         for (size_t i = 0; i < n; i++)
@@ -917,8 +1039,7 @@ HX_HOT static hx_error *derive_sure(hx_blocks *blocks, const struct hx_block *bl
     } else {
         HX_TRY(derive_retained(blocks, block));
     }
-    HX_TRY(
-        decode_if_there(blocks, block, objects ? HX_COL_SURE_OBJECTS : HX_COL_SURE, sure, &there));
+    HX_TRY(decode_if_there(blocks, block, column, sure, &there));
     for (size_t i = 0; i < n; i++) {
         if (!sure[i]) {
             value[i] = 0;
@@ -1124,6 +1245,46 @@ static unsigned what_is(enum hx_derived derived, int column)
     return (unsigned)derived << 8 | (unsigned)column;
 }
 
+/* The address of one row: all before it are added up, but not kept. */
+static hx_error *sum_address(hx_blocks *blocks, const struct hx_block *block, size_t row,
+                             uint64_t *ret)
+{
+    enum { PART = 512 };
+    struct hx_planes gaps;
+    const struct hx_decoded *size;
+    uint64_t gap[PART], bytes[PART], at = block->first_key, end = 0;
+    bool there;
+    HX_TRY(hx_blocks_column(blocks, block->index, block->from / HX_BLOCK_ROWS, HX_PLAIN,
+                            HX_COL_SIZE, &size));
+    hx_error *err = find_planes(blocks, block, HX_COL_GAP, true, &gaps, &there);
+    for (size_t from = 0, n; !err && from < block->n; from += n) {
+        n = block->n - from < PART ? block->n - from : PART;
+        hx_planes_expand(&gaps, from, n, gap);
+        widen(size, from, n, bytes);
+        if (row >= from && row < from + n)
+            *ret = at + sum_of(gap, row - from + 1) + sum_of(bytes, row - from);
+        at += sum_of(gap, n);
+        at += sum_of(bytes, n);
+        end = at - bytes[n - 1];
+    }
+    done_planes(blocks, block->index->family);
+    hx_blocks_release(blocks, size);
+    return err || end == block->last_key ? err : damaged_block("keys of a block");
+}
+
+/* Is one row of the block asked for that seldom? */
+static bool is_seldom_asked(hx_blocks *blocks, int64_t id)
+{
+    enum { SELDOM = 3 };
+    struct asked *asked = &blocks->asked[id % 64];
+    if (asked->id != id)
+        *asked = (struct asked){.id = id};
+    if (asked->times++ < SELDOM)
+        return true;
+    asked->id = 0;
+    return false;
+}
+
 hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
                          enum hx_derived derived, int column, const uint16_t *at, size_t n,
                          uint64_t *ret)
@@ -1132,7 +1293,10 @@ hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, 
     bool whole = derived != HX_PLAIN && derived != HX_PLUS_ONE && derived != HX_DOMINATOR &&
                  derived != HX_RETAINED && derived != HX_SURE && derived != HX_SURE_OBJECTS &&
                  derived != HX_CCS;
-    if (whole || find_cached_block(blocks, where->id, what_is(derived, column))) {
+    const bool known = find_cached_block(blocks, where->id, what_is(derived, column));
+    if (derived == HX_ADDRESS && n == 1 && !known && is_seldom_asked(blocks, where->id))
+        return sum_address(blocks, where, *at, ret);
+    if (whole || known) {
         const struct hx_decoded *decoded;
         HX_TRY(hx_blocks_column(blocks, index, block, derived, column, &decoded));
         for (size_t i = 0; i < n; i++)
@@ -1157,6 +1321,7 @@ static void put_in_slot(hx_blocks *blocks, struct entry *entry)
     blocks->bytes += entry->bytes;
     entry->aloof = blocks->aloof;
     blocks->aloof_bytes += entry->aloof ? entry->bytes : 0;
+    blocks->place_bytes += is_place(entry) ? entry->bytes : 0;
 }
 
 hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
@@ -1404,11 +1569,8 @@ hx_error *hx_blocks_address(hx_blocks *blocks, const struct hx_block_index *obje
 {
     if (object >= objects->rows)
         return damaged_block("an edge to nowhere");
-    const struct hx_decoded *column;
-    HX_TRY(hx_blocks_column(blocks, objects, object / HX_BLOCK_ROWS, HX_ADDRESS, 0, &column));
-    *ret = hx_decoded_at(column, object % HX_BLOCK_ROWS);
-    hx_blocks_release(blocks, column);
-    return NULL;
+    const uint16_t at = (uint16_t)(object % HX_BLOCK_ROWS);
+    return hx_blocks_pick(blocks, objects, object / HX_BLOCK_ROWS, HX_ADDRESS, 0, &at, 1, ret);
 }
 
 hx_error *hx_blocks_lower_bound(hx_blocks *blocks, const struct hx_block_index *index, uint64_t key,

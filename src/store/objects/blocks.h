@@ -42,7 +42,8 @@ struct hx_block_index {
     size_t n;
     uint64_t rows;
     uint64_t *
-        *sieve; /* for each block whose targets or dominators were decoded: which there may be */
+        *sieve;  /* for each block whose targets or dominators were decoded: which there may be */
+    void *sizes; /* what sizes.c counted; NULL: nothing yet; owned */
     unsigned users; /* who hold it, blocks.c itself one of them */
 };
 

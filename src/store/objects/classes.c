@@ -6,8 +6,11 @@
 
 #include <stdlib.h>
 
-/* Rows of one class wait for each other's count: quarters of the rows are counted side by side. */
-enum { PARTS = 4 };
+/* Rows of one class wait for each other's count: parts of the rows are counted side by side,
+ * written out as compilers leave it a loop. Parts that begin at like places of pages would wait,
+ * too. */
+enum { PARTS = 8, APART = 192 };
+#define EACH_PART(of) of(0) of(1) of(2) of(3) of(4) of(5) of(6) of(7)
 
 HX_HOT static size_t most_classes(const uint16_t *class, size_t n)
 {
@@ -17,34 +20,43 @@ HX_HOT static size_t most_classes(const uint16_t *class, size_t n)
     return n ? most + (size_t)1 : 0;
 }
 
-static void count_classes(const uint16_t *class, size_t quarter, size_t n, uint32_t (*next)[PARTS])
+HX_HOT static void count_classes(const uint16_t *class, size_t length, size_t n,
+                                 uint16_t (*next)[PARTS])
 {
-    for (size_t i = 0; i < quarter; i++)
-        for (size_t part = 0; part < PARTS; part++)
-            next[class[part * quarter + i]][part]++;
-    for (size_t i = PARTS * quarter; i < n; i++)
+#define COUNT(part) next[class[part * length + i]][part]++;
+    for (size_t i = 0; i < length; i++) {
+        EACH_PART(COUNT)
+    }
+    for (size_t i = PARTS * length; i < n; i++)
         next[class[i]][PARTS - 1]++;
+}
+
+HX_HOT static void place_rows(const uint16_t *class, size_t length, size_t n,
+                              uint16_t (*next)[PARTS], uint16_t *place)
+{
+#define PLACE(part) place[part * length + i] = next[class[part * length + i]][part]++;
+    for (size_t i = 0; i < length; i++) {
+        EACH_PART(PLACE)
+    }
+    for (size_t i = PARTS * length; i < n; i++)
+        place[i] = next[class[i]][PARTS - 1]++;
 }
 
 hx_error *hx_classes_place(const uint16_t *class, size_t n, uint16_t *place)
 {
     const size_t classes = most_classes(class, n);
-    HX_FREE uint32_t(*next)[PARTS] = calloc(classes + 1, sizeof *next);
-    const size_t quarter = n / PARTS;
-    uint32_t at = 0;
+    const size_t length = n / PARTS > APART ? n / PARTS - APART : 0;
+    HX_FREE uint16_t(*next)[PARTS] = calloc(classes + 1, sizeof *next);
+    uint16_t at = 0; /* behind the last one it is 0 again */
     HX_NEED(next);
-    count_classes(class, quarter, n, next);
+    count_classes(class, length, n, next);
     for (size_t k = 0; k < classes; k++) {
         for (size_t part = 0; part < PARTS; part++) {
-            uint32_t rows = next[k][part];
+            uint16_t rows = next[k][part];
             next[k][part] = at;
-            at += rows;
+            at = (uint16_t)(at + rows);
         }
     }
-    for (size_t i = 0; i < quarter; i++)
-        for (size_t part = 0; part < PARTS; part++)
-            place[part * quarter + i] = (uint16_t)next[class[part * quarter + i]][part]++;
-    for (size_t i = PARTS * quarter; i < n; i++)
-        place[i] = (uint16_t)next[class[i]][PARTS - 1]++;
+    place_rows(class, length, n, next, place);
     return NULL;
 }

@@ -15,6 +15,7 @@ struct hx_codec {
     ZSTD_CCtx *compress;
     ZSTD_DCtx *decompress;
     uint8_t plane[8][HX_BLOCK_ROWS];
+    uint32_t joined[HX_BLOCK_ROWS]; /* the four lowest planes, as they lie */
 };
 
 hx_error *hx_codec_create(hx_codec **ret)
@@ -209,6 +210,9 @@ hx_error *hx_column_planes(hx_codec *codec, const void *blob, size_t bytes, cons
     ret->base = get_u64(in + 16);
     ret->n = planes;
     ret->place = placed ? place : NULL;
+    ret->rows = n;
+    ret->room = codec->joined;
+    ret->joined = NULL;
     in += HEADER_BYTES;
     for (unsigned p = 0; p < planes; p++) {
         const char *wrong = read_plane(codec, &in, end, n, p, ret);
@@ -231,25 +235,32 @@ HX_HOT static void narrow_8(const uint8_t *a, const uint16_t *place, size_t n,
         ret[i] = a[place[i]];
 }
 
-HX_HOT static void narrow_16(const uint8_t *a, const uint8_t *b, const uint16_t *place, size_t n,
-                             uint16_t *restrict ret)
+HX_HOT static void narrow_16(const uint8_t *a, const uint8_t *b, size_t n, uint16_t *restrict ret)
 {
-    for (size_t i = 0; !place && i < n; i++)
+    for (size_t i = 0; i < n; i++)
         ret[i] = (uint16_t)(a[i] | b[i] << 8);
-    for (size_t i = 0; place && i < n; i++)
-        ret[i] = (uint16_t)(a[place[i]] | b[place[i]] << 8);
 }
 
-HX_HOT static void narrow_32(const uint8_t *const *p, const uint16_t *place, size_t n,
-                             uint32_t *restrict ret)
+HX_HOT static void narrow_32(const uint8_t *const *p, size_t n, uint32_t *restrict ret)
 {
     const uint8_t *a = p[0], *b = p[1], *c = p[2], *d = p[3];
-    for (size_t i = 0; !place && i < n; i++)
+    for (size_t i = 0; i < n; i++)
         ret[i] = a[i] | (uint32_t)b[i] << 8 | (uint32_t)c[i] << 16 | (uint32_t)d[i] << 24;
-    for (size_t i = 0; place && i < n; i++) {
-        size_t at = place[i];
-        ret[i] = a[at] | (uint32_t)b[at] << 8 | (uint32_t)c[at] << 16 | (uint32_t)d[at] << 24;
-    }
+}
+
+/* From places to rows: planes are joined first, so that each row is looked for once. */
+HX_HOT static void place_16(const uint16_t *from, const uint16_t *place, size_t n,
+                            uint16_t *restrict ret)
+{
+    for (size_t i = 0; i < n; i++)
+        ret[i] = from[place[i]];
+}
+
+HX_HOT static void place_32(const uint32_t *from, const uint16_t *place, size_t n,
+                            uint32_t *restrict ret)
+{
+    for (size_t i = 0; i < n; i++)
+        ret[i] = from[place[i]];
 }
 
 HX_HOT static void add_plane(const uint8_t *plane, unsigned shift, const uint16_t *place, size_t n,
@@ -269,24 +280,44 @@ HX_HOT static void widen(const uint32_t *low, uint64_t base, size_t n, uint64_t 
 
 static const uint8_t zeros[HX_BLOCK_ROWS];
 
-/* The four lowest planes from a row on; where places are told, rows are counted by them. */
+/* The four lowest planes from a row on, or from a place. */
 static void lowest_planes(const struct hx_planes *planes, size_t from, const uint8_t *ret[4])
 {
     for (unsigned k = 0; k < 4; k++)
-        ret[k] = (k < planes->n && planes->plane[k] ? planes->plane[k] : zeros) +
-                 (planes->place ? 0 : from);
+        ret[k] = (k < planes->n && planes->plane[k] ? planes->plane[k] : zeros) + from;
+}
+
+static const uint32_t *join_planes(const struct hx_planes *planes)
+{
+    const uint8_t *p[4];
+    if (planes->joined)
+        return planes->joined;
+    lowest_planes(planes, 0, p);
+    narrow_32(p, planes->rows, planes->room);
+    return planes->room;
+}
+
+void hx_planes_join(struct hx_planes *planes)
+{
+    if (planes->place)
+        planes->joined = join_planes(planes);
 }
 
 static void expand_planes(const struct hx_planes *planes, uint64_t base, size_t from, size_t n,
                           uint64_t *ret)
 {
     uint32_t low[1024];
+    const uint32_t *joined = planes->place ? join_planes(planes) : NULL;
     for (size_t end = from + n, part; from < end; from += part, ret += part) {
         const uint16_t *place = planes->place ? planes->place + from : NULL;
         const uint8_t *p[4];
         part = end - from < 1024 ? end - from : 1024;
-        lowest_planes(planes, from, p);
-        narrow_32(p, place, part, low);
+        if (place) {
+            place_32(joined, place, part, low);
+        } else {
+            lowest_planes(planes, from, p);
+            narrow_32(p, part, low);
+        }
         widen(low, base, part, ret);
         for (unsigned k = 4; k < planes->n; k++)
             if (planes->plane[k])
@@ -296,15 +327,21 @@ static void expand_planes(const struct hx_planes *planes, uint64_t base, size_t 
 
 void hx_planes_narrow(const struct hx_planes *planes, size_t n, unsigned shift, void *ret)
 {
+    const uint16_t *place = planes->place;
+    uint16_t *joined = (uint16_t *)planes->room;
     const uint8_t *p[4];
     lowest_planes(planes, 0, p);
     if (shift == 0)
-        narrow_8(p[0], planes->place, n, ret);
+        narrow_8(p[0], place, n, ret);
     else if (shift == 1)
-        narrow_16(p[0], p[1], planes->place, n, ret);
-    else if (shift == 2)
-        narrow_32(p, planes->place, n, ret);
-    else
+        narrow_16(p[0], p[1], n, place ? joined : ret);
+    else if (shift == 2 && !place)
+        narrow_32(p, n, ret);
+    if (shift == 1 && place)
+        place_16(joined, place, n, ret);
+    else if (shift == 2 && place)
+        place_32(join_planes(planes), place, n, ret);
+    else if (shift == 3)
         expand_planes(planes, 0, 0, n, ret);
 }
 

@@ -64,6 +64,9 @@ struct hx_planes {
     unsigned n;
     const uint16_t *place;
     const uint8_t *plane[8];
+    size_t rows;
+    uint32_t *room;         /* the codec's, for as many */
+    const uint32_t *joined; /* the four lowest planes as one; NULL: not yet */
 };
 
 /* The planes of a blob that must hold exactly n values, as hx_column_decode() does. They are valid
@@ -74,6 +77,9 @@ hx_error *hx_column_planes(hx_codec *codec, const void *blob, size_t bytes, cons
 /* All n values less the base, in elements of 1 << shift bytes, which hold 8 << shift bits: no plane
  * may lie beyond. */
 void hx_planes_narrow(const struct hx_planes *planes, size_t n, unsigned shift, void *ret);
+
+/* Before values that lie by class are read part by part. */
+void hx_planes_join(struct hx_planes *planes);
 
 /* The n values from row `from` on. */
 void hx_planes_expand(const struct hx_planes *planes, size_t from, size_t n, uint64_t *ret);

@@ -1,6 +1,7 @@
 /* passed.c - sets of rows as bits; who was not asked for longest makes room. */
 #include "store/objects/passed.h"
 
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,10 +80,9 @@ void hx_passed_begin(const struct hx_block_index *index, const struct hx_top *to
 /* Eight bytes that are 0 or 1 as bits, the first one lowest. */
 static uint64_t bits_of(const uint8_t *pass)
 {
-    uint64_t bits = 0;
-    for (size_t i = 0; i < 8; i++)
-        bits |= (uint64_t)pass[i] << i;
-    return bits;
+    uint64_t bytes;
+    memcpy(&bytes, pass, sizeof bytes);
+    return le64toh(bytes) * 0x0102040810204080u >> 56; /* byte i goes to bit 56 + i */
 }
 
 HX_HOT void hx_passed_take(struct hx_passed *passed, uint64_t from, const uint8_t *pass, size_t n)

@@ -99,13 +99,24 @@ static void count_sizes(const struct hx_decoded *column, struct class_sum *sum)
     }
 }
 
+/* As long as the index is; without memory they are counted again. */
+static void keep_sums(struct hx_block_index *index, const struct class_sum *sum)
+{
+    index->sizes = malloc(HX_SIZES * sizeof *sum);
+    if (index->sizes)
+        memcpy(index->sizes, sum, HX_SIZES * sizeof *sum);
+}
+
 static hx_error *count_snapshot(hx_blocks *blocks, int64_t snapshot, struct class_sum *sum)
 {
     const struct hx_block_index *index;
     hx_error *err = NULL;
     memset(sum, 0, HX_SIZES * sizeof *sum);
     HX_TRY(hx_blocks_index(blocks, snapshot, HX_FAMILY_OBJECT, &index));
-    for (size_t i = 0; i < index->n && !err; i++) {
+    const bool known = index->sizes;
+    if (known)
+        memcpy(sum, index->sizes, HX_SIZES * sizeof *sum);
+    for (size_t i = 0; !known && i < index->n && !err; i++) {
         const struct hx_decoded *column;
         err = hx_blocks_interrupted(blocks);
         if (!err)
@@ -115,6 +126,8 @@ static hx_error *count_snapshot(hx_blocks *blocks, int64_t snapshot, struct clas
         count_sizes(column, sum);
         hx_blocks_release_once(blocks, column);
     }
+    if (!err && !known)
+        keep_sums((struct hx_block_index *)index, sum);
     hx_blocks_index_done(blocks, index);
     return err;
 }
