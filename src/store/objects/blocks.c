@@ -28,9 +28,9 @@ enum { SIEVE_BITS = 1 << 19, SIEVE_BYTES = 26 << 20 };
  * rows lie 20. */
 enum { CACHE_BYTES = 68 << 20, NAME_BYTES = 64 << 20, SLOTS = 1 << 12 };
 
-/* Of these, where rows lie: it is made of three columns, and others are made with it, so up to that
- * many bytes stay when others go. */
-enum { PLACE_BYTES = 24 << 20 };
+/* Of these, sizes, and where rows lie, which is made of three columns: most others are made with
+ * them, so up to that many bytes stay when others go. */
+enum { STAYING_BYTES = 48 << 20 };
 
 /* Of these, columns that nobody looks at. */
 enum { ALOOF_BYTES = 8 << 20 };
@@ -80,7 +80,7 @@ struct hx_blocks {
     atomic_bool interrupted;
     bool aloof;           /* what is decoded now nobody looks at: */
     size_t aloof_bytes;   /* in entries that were decoded so */
-    size_t place_bytes;   /* in entries of places */
+    size_t staying_bytes; /* in entries that stay when others go */
     const uint16_t *pick; /* the rows of the block that are decoded; NULL: all */
     size_t picks;
     const struct hx_decoded *place; /* held: where rows lie of the planes that were found */
@@ -146,9 +146,9 @@ static void link_newest(hx_blocks *blocks, struct entry *entry)
     blocks->newest = entry;
 }
 
-static bool is_place(const struct entry *entry)
+static bool is_staying(const struct entry *entry)
 {
-    return entry->what >> 8 == HX_PLACE;
+    return entry->what >> 8 == HX_PLACE || entry->what == (HX_PLAIN << 8 | HX_COL_SIZE);
 }
 
 static void unlink_from_slot(hx_blocks *blocks, struct entry *entry)
@@ -159,7 +159,7 @@ static void unlink_from_slot(hx_blocks *blocks, struct entry *entry)
     *link = entry->next;
     blocks->bytes -= entry->bytes;
     blocks->aloof_bytes -= entry->aloof ? entry->bytes : 0;
-    blocks->place_bytes -= is_place(entry) ? entry->bytes : 0;
+    blocks->staying_bytes -= is_staying(entry) ? entry->bytes : 0;
 }
 
 static void drop(hx_blocks *blocks, struct entry *entry)
@@ -442,7 +442,7 @@ static void evict_blocks(hx_blocks *blocks, size_t bytes)
     }
     for (entry = blocks->oldest; entry && blocks->bytes + bytes > CACHE_BYTES; entry = newer) {
         newer = entry->newer;
-        if (!entry->users && !(is_place(entry) && blocks->place_bytes <= PLACE_BYTES))
+        if (!entry->users && !(is_staying(entry) && blocks->staying_bytes <= STAYING_BYTES))
             drop(blocks, entry);
     }
 }
@@ -880,6 +880,37 @@ static hx_error *check_targets(const uint64_t *value, size_t n)
     return NULL;
 }
 
+/* Puts a part of targets in the place of their sources, all of which are below HX_NO_OBJ. */
+HX_HOT static bool add_sources(const uint64_t *apart, size_t n, uint64_t *value)
+{
+    uint64_t high = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t target = value[i] + (uint64_t)hx_unzigzag(apart[i]);
+        high |= target | (target + 1);
+        value[i] = target;
+    }
+    return high <= HX_NO_OBJ;
+}
+
+static hx_error *derive_targets(hx_blocks *blocks, const struct hx_block *block)
+{
+    enum { PART = 512 };
+    struct hx_planes planes;
+    uint64_t apart[PART];
+    bool there, good = true;
+    HX_TRY(derive_sources(blocks, block, blocks->value));
+    hx_error *err = find_planes(blocks, block, HX_COL_TARGET, true, &planes, &there);
+    if (!err)
+        hx_planes_join(&planes);
+    for (size_t from = 0, n; !err && from < block->n; from += n) {
+        n = block->n - from < PART ? block->n - from : PART;
+        hx_planes_expand(&planes, from, n, apart);
+        good &= add_sources(apart, n, blocks->value + from);
+    }
+    done_planes(blocks, block->index->family);
+    return good ? err : damaged_block("an edge to nowhere");
+}
+
 HX_HOT static hx_error *derive_plus_one(hx_blocks *blocks, const struct hx_block *block, int column)
 {
     size_t n = decoded_rows(blocks, block);
@@ -905,19 +936,30 @@ static hx_error *derive_ccs(hx_blocks *blocks, const struct hx_block *block)
     return NULL;
 }
 
-HX_HOT static hx_error *derive_dominators(hx_blocks *blocks, const struct hx_block *block)
+/* From how far the dominators of rows from `row` on lie from them to their indexes, plus 1. An
+ * object is not its own dominator: 0 is free for none. */
+HX_HOT static bool find_dominators(uint64_t *value, size_t n, uint64_t row)
 {
-    size_t n = decoded_rows(blocks, block);
-    uint64_t *value = blocks->value;
-    bool there, bad = false;
-    HX_TRY(decode_if_there(blocks, block, HX_COL_DOMINATOR, value, &there));
+    uint64_t high = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!value[i]) /* an object is not its own dominator: 0 is free for none */
-            continue;
-        value[i] = decoded_row(blocks, block, i) + (uint64_t)hx_unzigzag(value[i]);
-        bad |= value[i]++ >= HX_NO_OBJ;
+        const uint64_t some = 0 - ((value[i] | (0 - value[i])) >> 63); /* all bits, or none */
+        const uint64_t dominator = row + i + (uint64_t)hx_unzigzag(value[i]);
+        high |= some & (dominator | (dominator + 1));
+        value[i] = some & (dominator + 1);
     }
-    return bad ? damaged_block("a dominator that is not there") : NULL;
+    return high <= HX_NO_OBJ;
+}
+
+static hx_error *derive_dominators(hx_blocks *blocks, const struct hx_block *block)
+{
+    uint64_t *value = blocks->value;
+    bool there, good = true;
+    HX_TRY(decode_if_there(blocks, block, HX_COL_DOMINATOR, value, &there));
+    if (!blocks->pick)
+        good = find_dominators(value, block->n, block->from);
+    for (size_t i = 0; blocks->pick && i < blocks->picks; i++)
+        good &= find_dominators(value + i, 1, decoded_row(blocks, block, i));
+    return good ? NULL : damaged_block("a dominator that is not there");
 }
 
 /* Retained bytes over all edges, in blocks->value, as stored before schema 9. */
@@ -1095,7 +1137,7 @@ static hx_error *derive(hx_blocks *blocks, const struct hx_block_index *index,
                         const struct hx_block *block, enum hx_derived derived, int column)
 {
     enum hx_family family = index->family;
-    uint64_t *value = blocks->value, *source = blocks->other, at = 0;
+    uint64_t *value = blocks->value, at = 0;
     bool there;
     switch (derived) {
     case HX_PLAIN:
@@ -1120,11 +1162,7 @@ static hx_error *derive(hx_blocks *blocks, const struct hx_block_index *index,
         HX_TRY(derive_sources(blocks, block, value));
         return check_targets(value, block->n);
     case HX_TARGET_OBJ:
-        HX_TRY(derive_sources(blocks, block, source));
-        HX_TRY(decode_block(blocks, block, HX_COL_TARGET, value));
-        for (size_t i = 0; i < block->n; i++)
-            value[i] = source[i] + (uint64_t)hx_unzigzag(value[i]);
-        return check_targets(value, block->n);
+        return derive_targets(blocks, block);
     case HX_ROOT_NUMBER:
         HX_TRY(decode_block(blocks, block, HX_COL_ROOT, value));
         return sum_up(value, block->n, block->first_key, block->last_key);
@@ -1321,7 +1359,7 @@ static void put_in_slot(hx_blocks *blocks, struct entry *entry)
     blocks->bytes += entry->bytes;
     entry->aloof = blocks->aloof;
     blocks->aloof_bytes += entry->aloof ? entry->bytes : 0;
-    blocks->place_bytes += is_place(entry) ? entry->bytes : 0;
+    blocks->staying_bytes += is_staying(entry) ? entry->bytes : 0;
 }
 
 hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index, size_t block,

@@ -5,6 +5,7 @@
 #include "store/objects/packed_column.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Rows of one class wait for each other's count: parts of the rows are counted side by side,
  * written out as compilers leave it a loop. Parts that begin at like places of pages would wait,
@@ -42,6 +43,19 @@ HX_HOT static void place_rows(const uint16_t *class, size_t length, size_t n,
         place[i] = next[class[i]][PARTS - 1]++;
 }
 
+/* Turns counts of a class into places, the first of which is `at`; most classes have no rows. */
+static uint16_t add_up(uint16_t next[PARTS], uint16_t at)
+{
+    uint64_t any[2];
+    memcpy(any, next, sizeof any);
+    for (size_t part = 0; (any[0] | any[1]) && part < PARTS; part++) {
+        uint16_t rows = next[part];
+        next[part] = at;
+        at = (uint16_t)(at + rows);
+    }
+    return at;
+}
+
 hx_error *hx_classes_place(const uint16_t *class, size_t n, uint16_t *place)
 {
     const size_t classes = most_classes(class, n);
@@ -50,13 +64,8 @@ hx_error *hx_classes_place(const uint16_t *class, size_t n, uint16_t *place)
     uint16_t at = 0; /* behind the last one it is 0 again */
     HX_NEED(next);
     count_classes(class, length, n, next);
-    for (size_t k = 0; k < classes; k++) {
-        for (size_t part = 0; part < PARTS; part++) {
-            uint16_t rows = next[k][part];
-            next[k][part] = at;
-            at = (uint16_t)(at + rows);
-        }
-    }
+    for (size_t k = 0; k < classes; k++)
+        at = add_up(next[k], at);
     place_rows(class, length, n, next, place);
     return NULL;
 }
