@@ -249,11 +249,11 @@ HX_HOT static void narrow_32(const uint8_t *const *p, size_t n, uint32_t *restri
 }
 
 /* From places to rows: planes are joined first, so that each row is looked for once. */
-HX_HOT static void place_16(const uint16_t *from, const uint16_t *place, size_t n,
+HX_HOT static void place_16(const uint32_t *from, const uint16_t *place, size_t n,
                             uint16_t *restrict ret)
 {
     for (size_t i = 0; i < n; i++)
-        ret[i] = from[place[i]];
+        ret[i] = (uint16_t)from[place[i]];
 }
 
 HX_HOT static void place_32(const uint32_t *from, const uint16_t *place, size_t n,
@@ -328,20 +328,19 @@ static void expand_planes(const struct hx_planes *planes, uint64_t base, size_t 
 void hx_planes_narrow(const struct hx_planes *planes, size_t n, unsigned shift, void *ret)
 {
     const uint16_t *place = planes->place;
-    uint16_t *joined = (uint16_t *)planes->room;
     const uint8_t *p[4];
     lowest_planes(planes, 0, p);
     if (shift == 0)
         narrow_8(p[0], place, n, ret);
+    else if (shift == 1 && place)
+        place_16(join_planes(planes), place, n, ret);
     else if (shift == 1)
-        narrow_16(p[0], p[1], n, place ? joined : ret);
-    else if (shift == 2 && !place)
-        narrow_32(p, n, ret);
-    if (shift == 1 && place)
-        place_16(joined, place, n, ret);
+        narrow_16(p[0], p[1], n, ret);
     else if (shift == 2 && place)
         place_32(join_planes(planes), place, n, ret);
-    else if (shift == 3)
+    else if (shift == 2)
+        narrow_32(p, n, ret);
+    else
         expand_planes(planes, 0, 0, n, ret);
 }
 
