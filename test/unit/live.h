@@ -29,13 +29,16 @@ struct live {
 static inline void live_stop_thread(struct live *live, pid_t tid)
 {
     struct hx_thread thread = {.tid = tid, .ns_tid = tid, .has_regs = true};
+    struct hx_arch_layout layout;
+    struct hx_arch_call call;
     int status;
     if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0)
         return;
     assert_int_equal(ptrace(PTRACE_INTERRUPT, tid, NULL, NULL), 0);
     assert_int_equal(waitpid(tid, &status, __WALL), tid);
     assert_true(WIFSTOPPED(status));
-    assert_true(hx_arch_registers(tid, &thread));
+    hx_arch_learn_layout(&layout);
+    assert_true(hx_arch_stopped(tid, &layout, &thread, &call));
     assert_true(hx_vec_push(&live->threads, thread));
 }
 

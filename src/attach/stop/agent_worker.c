@@ -187,7 +187,8 @@ static void *tracing_thread(void *argument)
     }
     hx_tracer_release(&capture->tracer);
     if (capture->tracer.stopped_at_ns)
-        capture->reply.pause_ns = hx_now_ns() - capture->tracer.stopped_at_ns;
+        capture->reply.pause_ns = capture->tracer.released_at_ns - capture->tracer.stopped_at_ns;
+    hx_tracer_name_rest(&capture->tracer);
     if (capture->tracer.short_calls.n) {
         capture->tracer.short_calls.n += capture->shared->short_calls.n;
         capture->shared->short_calls = capture->tracer.short_calls;

@@ -11,25 +11,36 @@
 /* How much below the stack pointer a leaf function may use (the ABI's red zone). */
 #define HX_RED_ZONE 128
 
-/* Fills registers, sp, pc, tp, in_syscall and, outside system calls, the vector registers.
- * False with errno when the thread is gone. */
-bool hx_arch_registers(pid_t tid, struct hx_thread *ret);
+/* Where the kernel puts the parts of the vector registers: asking the processor takes long, on a
+ * virtual machine above all, and so is done before a stop. */
+struct hx_arch_layout {
+    size_t high[2];
+};
+void hx_arch_learn_layout(struct hx_arch_layout *ret);
 
-/* The same from a core's notes of a thread: its status, of exactly HX_ARCH_STATUS_BYTES, with the
- * signal that it got (0: none), then its floating-point state or its extended state, of at least
- * HX_ARCH_FLOAT_BYTES. Of a longer one no more than HX_ARCH_EXTENDED_BYTES count. */
+/* For a thread that has just stopped: fills registers, sp, pc, tp, in_syscall and, outside system
+ * calls, the vector registers; and sees to its call. False with errno when the thread is gone.
+ *
+ * Some calls (epoll_wait, sigtimedwait, semtimedop, ...) answer any wake-up with EINTR, even
+ * a stop that no signal caused. That answer is turned into the kernel's own "begin again unless a
+ * handler runs", which the kernel carries out when the thread leaves the stop: the target
+ * sees EINTR when, and only when, a handler of its own ran. Safe at any stop; does nothing
+ * to other calls. */
+struct hx_arch_call {
+    bool restarted; /* it did that */
+    bool partial;   /* may have done part of what it was to do: hx_arch_short_result() */
+};
+bool hx_arch_stopped(pid_t tid, const struct hx_arch_layout *layout, struct hx_thread *ret,
+                     struct hx_arch_call *ret_call);
+
+/* The registers from a core's notes of a thread: its status, of exactly HX_ARCH_STATUS_BYTES, with
+ * the signal that it got (0: none), then its floating-point state or its extended state, of at
+ * least HX_ARCH_FLOAT_BYTES. Of a longer one no more than HX_ARCH_EXTENDED_BYTES count. */
 #define HX_ARCH_STATUS_BYTES   336
 #define HX_ARCH_FLOAT_BYTES    512
 #define HX_ARCH_EXTENDED_BYTES 4096
 void hx_arch_core_status(const void *status, struct hx_thread *ret, int *ret_signal);
 void hx_arch_core_float(const void *state, size_t bytes, struct hx_thread *ret);
-
-/* Some calls (epoll_wait, sigtimedwait, semtimedop, ...) answer any wake-up with EINTR, even
- * a stop that no signal caused. Turns that answer into the kernel's own "begin again unless a
- * handler runs", which the kernel carries out when the thread leaves the stop: the target
- * sees EINTR when, and only when, a handler of its own ran. Safe at any stop; does nothing
- * for other calls. True when it did. */
-bool hx_arch_restart_call(pid_t tid);
 
 /* A call that answered with less than it was asked for. */
 enum hx_short_kind {

@@ -14,6 +14,8 @@
 #include <sys/user.h>
 #include <time.h>
 
+#define REGISTER(name) offsetof(struct user_regs_struct, name)
+
 static void take_general(const struct user_regs_struct *regs, struct hx_thread *ret)
 {
     const uint64_t general[] = {regs->rax, regs->rbx, regs->rcx, regs->rdx, regs->rsi, regs->rdi,
@@ -77,27 +79,21 @@ static size_t component_offset(unsigned component)
     return __get_cpuid_count(0xd, component, &size, &at, &flags, &unused) ? at : 0;
 }
 
-static void read_vector(pid_t tid, struct hx_thread *ret)
+void hx_arch_learn_layout(struct hx_arch_layout *ret)
+{
+    ret->high[0] = component_offset(ZMM_HIGH);
+    ret->high[1] = component_offset(ZMM_16);
+}
+
+static void read_vector(pid_t tid, const struct hx_arch_layout *layout, struct hx_thread *ret)
 {
     uint8_t state[HX_ARCH_EXTENDED_BYTES];
     struct user_fpregs_struct old;
     struct iovec all = {.iov_base = state, .iov_len = sizeof state};
     if (ptrace(PTRACE_GETREGSET, tid, (void *)NT_X86_XSTATE, &all) == 0)
-        take_vector(state, all.iov_len,
-                    (size_t[]){component_offset(ZMM_HIGH), component_offset(ZMM_16)}, ret);
+        take_vector(state, all.iov_len, layout->high, ret);
     else if (ptrace(PTRACE_GETFPREGS, tid, NULL, &old) == 0)
         take_vector((const uint8_t *)&old, sizeof old, (size_t[]){0, 0}, ret);
-}
-
-bool hx_arch_registers(pid_t tid, struct hx_thread *ret)
-{
-    struct user_regs_struct regs;
-    if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0)
-        return false;
-    take_general(&regs, ret);
-    if (!ret->in_syscall)
-        read_vector(tid, ret);
-    return true;
 }
 
 void hx_arch_core_status(const void *bytes, struct hx_thread *ret, int *ret_signal)
@@ -165,20 +161,15 @@ static bool answers_eintr(uint64_t call)
  * handler runs, then EINTR" (include/linux/errno.h). */
 enum { RESTART_NO_HANDLER = 514 };
 
-bool hx_arch_restart_call(pid_t tid)
+static bool restart_call(pid_t tid, struct user_regs_struct *regs)
 {
-    errno = 0;
-    long call = ptrace(PTRACE_PEEKUSER, tid, offsetof(struct user_regs_struct, orig_rax), NULL);
-    if (errno || call < 0 || !answers_eintr((uint64_t)call))
+    if ((int64_t)regs->orig_rax < 0 || (int64_t)regs->rax != -EINTR ||
+        !answers_eintr(regs->orig_rax) ||
+        ptrace(PTRACE_POKEUSER, tid, REGISTER(rax), (void *)(long)-RESTART_NO_HANDLER) != 0)
         return false;
-    long result = ptrace(PTRACE_PEEKUSER, tid, offsetof(struct user_regs_struct, rax), NULL);
-    if (errno || result != -EINTR)
-        return false;
-    return ptrace(PTRACE_POKEUSER, tid, offsetof(struct user_regs_struct, rax),
-                  (void *)(long)-RESTART_NO_HANDLER) == 0;
+    regs->rax = (uint64_t)-RESTART_NO_HANDLER;
+    return true;
 }
-
-#define REGISTER(name) offsetof(struct user_regs_struct, name)
 
 /* Calls that move bytes, and how it is said how many. */
 enum length { IN_RSI, IN_RDX, IN_R10, VECTOR, HEADER, COMPLETIONS };
@@ -230,6 +221,29 @@ static const struct moving_call {
      .never = 16 /* REGISTERED_RING */},
 };
 
+static const struct moving_call *moving_call(uint64_t call)
+{
+    for (size_t i = 0; i < sizeof moving_calls / sizeof *moving_calls; i++)
+        if (moving_calls[i].call == call)
+            return &moving_calls[i];
+    return NULL;
+}
+
+bool hx_arch_stopped(pid_t tid, const struct hx_arch_layout *layout, struct hx_thread *ret,
+                     struct hx_arch_call *ret_call)
+{
+    struct user_regs_struct regs;
+    if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0)
+        return false;
+    /* First of all, so that even our sudden end leaves no trace in the thread's call. */
+    ret_call->restarted = restart_call(tid, &regs);
+    ret_call->partial = (int64_t)regs.rax > 0 && moving_call(regs.orig_rax);
+    take_general(&regs, ret);
+    if (!ret->in_syscall)
+        read_vector(tid, layout, ret);
+    return true;
+}
+
 static bool read_target(pid_t pid, uint64_t addr, void *dst, size_t bytes)
 {
     struct iovec local = {dst, bytes}, remote = {(void *)addr, bytes};
@@ -274,20 +288,16 @@ static uint64_t requested_length(pid_t pid, enum length length, const struct use
 bool hx_arch_short_result(pid_t pid, pid_t tid, struct hx_short_result *ret)
 {
     struct user_regs_struct regs;
-    if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0 || (int64_t)regs.rax <= 0)
+    const struct moving_call *call;
+    if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) != 0 || (int64_t)regs.rax <= 0 ||
+        !(call = moving_call(regs.orig_rax)))
         return false;
-    for (size_t i = 0; i < sizeof moving_calls / sizeof *moving_calls; i++) {
-        const struct moving_call *call = &moving_calls[i];
-        if (call->call != regs.orig_rax)
-            continue;
-        uint64_t flags = call->flags ? *(uint64_t *)((char *)&regs + call->flags) : 0;
-        *ret = (struct hx_short_result){call->kind, call->name, (int)regs.rdi, regs.rax,
-                                        requested_length(pid, call->length, &regs)};
-        /* what io_uring_enter answers is how many it submitted */
-        bool is_short = call->length == COMPLETIONS ? ret->requested : ret->done < ret->requested;
-        return is_short && (flags & call->least) == call->least && !(flags & call->never);
-    }
-    return false;
+    uint64_t flags = call->flags ? *(uint64_t *)((char *)&regs + call->flags) : 0;
+    *ret = (struct hx_short_result){call->kind, call->name, (int)regs.rdi, regs.rax,
+                                    requested_length(pid, call->length, &regs)};
+    /* what io_uring_enter answers is how many it submitted */
+    bool is_short = call->length == COMPLETIONS ? ret->requested : ret->done < ret->requested;
+    return is_short && (flags & call->least) == call->least && !(flags & call->never);
 }
 
 /* The kernel's "restart, unless a handler runs that wants EINTR". */

@@ -2,6 +2,7 @@
 #include "attach/stop/timed_call.h"
 
 #include "attach/stop/registers.h"
+#include "base/cleanup.h"
 #include "base/proc.h"
 #include "base/timing.h"
 
@@ -12,28 +13,41 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
-/* The first bytes of /proc/PID/task/TID/NAME; pid 0: of the calling thread. */
-static bool read_task_file(pid_t pid, pid_t tid, const char *name, char *text, size_t size)
+/* /proc/PID/task/TID/NAME; pid 0: of the calling thread. */
+static int open_task_file(pid_t pid, pid_t tid, const char *name)
 {
     char path[64];
     if (pid)
         snprintf(path, sizeof path, "/proc/%d/task/%d/%s", pid, tid, name);
     else
         snprintf(path, sizeof path, "/proc/thread-self/%s", name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
-    if (fd >= 0)
-        close(fd);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+static bool read_head(int fd, char *text, size_t size)
+{
+    ssize_t n = fd < 0 ? -1 : pread(fd, text, size - 1, 0);
     text[n < 0 ? 0 : n] = 0;
     return n > 0;
+}
+
+/* The first bytes of it. */
+static bool read_task_file(pid_t pid, pid_t tid, const char *name, char *text, size_t size)
+{
+    HX_FD int fd = open_task_file(pid, tid, name);
+    return read_head(fd, text, size);
 }
 
 /* How often the clock of a processor is looked at, and how long the best of these takes from
  * being given the processor to reading the time, at most. */
 enum { CLOCK_TRIES = 6 };
+
+/* So many descriptors are left to others. */
+enum { FILES_SPARED = 64 };
 static const int64_t wake_ns = 5000;
 
 /* What the clocks may be wrong by beyond that, and what part of the time slept: as much as the
@@ -41,16 +55,29 @@ static const int64_t wake_ns = 5000;
  * each stop. */
 static const uint64_t margin_ns = 100000, margin_part = 1000;
 
-/* "NAME   :   MS.NNNNNN" of /proc/PID/task/TID/sched. */
+/* Where the value of "NAME   :   VALUE" begins in /proc/PID/task/TID/sched. */
+static const char *sched_value(const char *text, const char *name)
+{
+    const char *line = strstr(text, name);
+    const char *colon = line ? strchr(line, ':') : NULL;
+    return colon ? colon + 1 : NULL;
+}
+
+/* "MS.NNNNNN" */
 static bool sched_figure(const char *text, const char *name, uint64_t *ret_ns)
 {
     uint64_t ms, ns;
-    const char *line = strstr(text, name);
-    const char *colon = line ? strchr(line, ':') : NULL;
-    if (!colon || sscanf(colon + 1, "%" SCNu64 ".%6" SCNu64, &ms, &ns) != 2)
+    const char *value = sched_value(text, name);
+    if (!value || sscanf(value, "%" SCNu64 ".%6" SCNu64, &ms, &ns) != 2)
         return false;
     *ret_ns = ms * 1000000 + ns;
     return true;
+}
+
+static bool sched_count(const char *text, const char *name, uint64_t *ret)
+{
+    const char *value = sched_value(text, name);
+    return value && sscanf(value, "%" SCNu64, ret) == 1;
 }
 
 static bool read_schedstat(pid_t pid, pid_t tid, uint64_t *ret)
@@ -68,19 +95,30 @@ static bool sleeps_in_timed_call(pid_t pid, pid_t tid)
            text[0] <= '9' && hx_arch_is_timed_call(strtoul(text, NULL, 10));
 }
 
-/* asleep: of a thread that sleeps in such a call all the while; looked at in between, because one
- * that runs can fall asleep afterwards without having been given a processor again. False when they
- * cannot be read or the thread ran meanwhile. */
-static bool read_figures(pid_t pid, pid_t tid, bool asleep, struct hx_timeout *ret)
+static bool read_sched(int fd, struct hx_timeout *ret)
 {
-    char text[1024];
-    uint64_t again, cpu;
-    return read_schedstat(pid, tid, &ret->slices) && (!asleep || sleeps_in_timed_call(pid, tid)) &&
-           hx_proc_stat(pid, tid, 39, &cpu, 1) && (ret->cpu = (int)cpu) >= 0 &&
-           ret->cpu < HX_TIMEOUT_CPUS && read_task_file(pid, tid, "sched", text, sizeof text) &&
-           sched_figure(text, "se.exec_start", &ret->seen_ns) &&
+    char text[4096];
+    return read_head(fd, text, sizeof text) && sched_figure(text, "se.exec_start", &ret->seen_ns) &&
            sched_figure(text, "se.sum_exec_runtime", &ret->ran_ns) &&
-           read_schedstat(pid, tid, &again) && again == ret->slices;
+           sched_count(text, "nr_switches", &ret->slices) &&
+           sched_count(text, "se.nr_migrations", &ret->moves);
+}
+
+static bool read_cpu(pid_t pid, pid_t tid, int *ret)
+{
+    uint64_t cpu;
+    return hx_proc_stat(pid, tid, 39, &cpu, 1) && (*ret = (int)cpu) >= 0 && *ret < HX_TIMEOUT_CPUS;
+}
+
+/* Of a thread that sleeps in such a call all the while; looked at in between, because one that
+ * runs can fall asleep afterwards without having been given a processor again. False when they
+ * cannot be read or the thread ran meanwhile. */
+static bool read_asleep(pid_t pid, pid_t tid, int sched, struct hx_timeout *ret)
+{
+    uint64_t slices, again;
+    return read_schedstat(pid, tid, &slices) && sleeps_in_timed_call(pid, tid) &&
+           read_cpu(pid, tid, &ret->cpu) && read_sched(sched, ret) &&
+           read_schedstat(pid, tid, &again) && again == slices;
 }
 
 /* The scheduler counts time for each processor and leaves out what interrupts and the
@@ -154,21 +192,33 @@ static int64_t fell_asleep(const struct hx_timeout_clocks *clocks, const struct 
 
 void hx_timeout_sample(pid_t pid, pid_t tid, struct hx_timeout *ret)
 {
-    *ret = (struct hx_timeout){0};
+    *ret = (struct hx_timeout){.sched = -1};
     if (!sleeps_in_timed_call(pid, tid)) /* as most do; the rest costs more */
         return;
-    ret->known = read_figures(pid, tid, true, ret);
+    HX_FD int sched = open_task_file(pid, tid, "sched");
+    ret->known = read_asleep(pid, tid, sched, ret);
     ret->read_ns = hx_now_ns();
+    struct rlimit files;
+    if (!ret->known || getrlimit(RLIMIT_NOFILE, &files) != 0 ||
+        (rlim_t)sched + FILES_SPARED > files.rlim_cur)
+        return;
+    ret->sched = sched;
+    sched = -1;
 }
 
 void hx_timeout_shorten(pid_t pid, pid_t tid, const struct hx_timeout_clocks *clocks,
                         const struct hx_timeout *asleep, uint64_t interrupted_ns)
 {
-    struct hx_timeout awake;
-    int64_t now = (int64_t)hx_now_ns();
-    if (!asleep->known || clocks->most_ns[asleep->cpu] == INT64_MAX ||
-        !read_figures(pid, tid, false, &awake) || clocks->least_ns[awake.cpu] == INT64_MAX)
+    if (!asleep->known || clocks->most_ns[asleep->cpu] == INT64_MAX)
         return;
+    struct hx_timeout awake = *asleep;
+    HX_FD int sched = asleep->sched < 0 ? open_task_file(pid, tid, "sched") : -1;
+    if (!read_sched(sched < 0 ? asleep->sched : sched, &awake) ||
+        awake.slices != asleep->slices + 1 ||
+        (awake.moves != asleep->moves && !read_cpu(pid, tid, &awake.cpu)) ||
+        clocks->least_ns[awake.cpu] == INT64_MAX)
+        return;
+    int64_t now = (int64_t)hx_now_ns();
     int64_t since = fell_asleep(clocks, asleep);
     if (since < 0 || now <= since)
         return;
@@ -179,7 +229,6 @@ void hx_timeout_shorten(pid_t pid, pid_t tid, const struct hx_timeout_clocks *cl
     int64_t seen = (int64_t)awake.seen_ns + clocks->least_ns[awake.cpu];
     int64_t began = seen - (int64_t)ran;
     uint64_t slept = (uint64_t)(now - since), margin = margin_ns + slept / margin_part;
-    if (awake.slices == asleep->slices + 1 && began >= (int64_t)interrupted_ns && seen <= now &&
-        slept > margin)
+    if (began >= (int64_t)interrupted_ns && seen <= now && slept > margin)
         hx_arch_shorten_call(tid, slept - margin);
 }

@@ -17,16 +17,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { SEIZE_TRIES = 3, HELD_UP_NS = 200000 };
+enum { SEIZE_TRIES = 3, SEIZE_ROUNDS = 3, PRESSED_EVERY = 64, HELD_UP_NS = 200000 };
 
 /* How long a thread may take to stop: one that sleeps in the kernel without a way to be
  * woken (state D, a parent in vfork) is left there; one that is only waiting for a
  * processor gets longer. */
 static const uint64_t stuck_after_ns = 50000000, stop_limit_ns = 5000000000;
+
+/* How long one thread is waited for while others may stand by now. */
+static const uint64_t one_thread_ns = 1000000;
 
 /* How long is waited at the end for threads that were interrupted and do not stand still yet,
  * while the others run: on a busy machine they wait for a processor. Less than what the agent
@@ -95,12 +100,15 @@ static hx_error *refused(const struct hx_tracer *tracer, pid_t tid, pid_t by, in
 }
 
 /* Will signals that the process ignores be sent by way of this thread: SIGCHLD for a child of
- * its own, others for the first thread? */
+ * its own, others for the first thread? Not looked at in the stop, where all but the newborn stand
+ * still already: those that such a signal harms are let go last in any case. */
 static bool is_addressee(const struct hx_tracer *tracer, pid_t tid)
 {
     char path[64], first;
     if (tid == tracer->pid)
         return true;
+    if (tracer->stopped_at_ns)
+        return false;
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", tracer->pid, tid);
     HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
     return fd >= 0 && read(fd, &first, 1) == 1;
@@ -137,17 +145,12 @@ static hx_error *seize_one(struct hx_tracer *tracer, pid_t tid, bool addressee, 
  * with EINTR. So addressees are seized last, and let go first. */
 static hx_error *seize_new(struct hx_tracer *tracer, bool *ret_fresh)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task", tracer->pid);
-    HX_DIR DIR *dir = opendir(path);
-    if (!dir)
-        return errno == ENOENT ? target_gone(tracer) : hx_error_os(errno, path, "opendir");
     *ret_fresh = false;
     for (int round = 0; round < 2; round++) {
         size_t n_sorted = tracer->tracee.n;
         struct dirent *entry;
-        rewinddir(dir);
-        while ((entry = readdir(dir))) {
+        rewinddir(tracer->tasks);
+        while ((entry = readdir(tracer->tasks))) {
             pid_t tid = atoi(entry->d_name);
             if (tid <= 0 || find_tracee(tracer, n_sorted, tid))
                 continue;
@@ -159,6 +162,20 @@ static hx_error *seize_new(struct hx_tracer *tracer, bool *ret_fresh)
             qsort(tracer->tracee.v, tracer->tracee.n, sizeof *tracer->tracee.v, by_tid);
     }
     return NULL;
+}
+
+/* Are all threads of the process among those that stand still, so that none can be born? The kernel
+ * tells their number with the folder, which takes no time; one more is there when the first thread
+ * has exited before the others. */
+static bool has_all(const struct hx_tracer *tracer)
+{
+    struct stat st;
+    size_t n = 0;
+    for (size_t i = 0; i < tracer->tracee.n; i++) {
+        const struct hx_tracee *tracee = &tracer->tracee.v[i];
+        n += tracee->state != HX_TRACEE_GONE || tracee->thread.tid == tracer->leader;
+    }
+    return fstat(dirfd(tracer->tasks), &st) == 0 && st.st_nlink == n + 2;
 }
 
 /* Name and number inside the target's namespace; best effort, before the stop. */
@@ -176,16 +193,37 @@ static void name_thread(pid_t pid, struct hx_thread *thread)
     thread->ns_tid = atoi(end);
 }
 
-hx_error *hx_tracer_seize(struct hx_tracer *tracer)
+static void learn_threads(struct hx_tracer *tracer)
 {
-    bool fresh, timed = false;
-    HX_TRY(seize_new(tracer, &fresh));
     for (size_t i = 0; i < tracer->tracee.n; i++) {
         struct hx_tracee *tracee = &tracer->tracee.v[i];
+        if (tracee->learnt)
+            continue;
         name_thread(tracer->pid, &tracee->thread);
         hx_timeout_sample(tracer->pid, tracee->thread.tid, &tracee->timeout);
-        timed |= tracee->timeout.known;
+        tracee->learnt = true;
     }
+}
+
+hx_error *hx_tracer_seize(struct hx_tracer *tracer)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", tracer->pid);
+    tracer->tasks = opendir(path);
+    if (!tracer->tasks)
+        return errno == ENOENT ? target_gone(tracer) : hx_error_os(errno, path, "opendir");
+    HX_FREE char *status = hx_proc_text("/proc/%d/status", tracer->pid);
+    const char *leader = status ? hx_proc_field(status, "Tgid") : NULL;
+    tracer->leader = leader ? atoi(leader) : 0;
+    hx_arch_learn_layout(&tracer->layout);
+    /* Some are born while the others are learnt of; what is left is seized in the stop. */
+    bool fresh = true, timed = false;
+    for (int i = 0; i < SEIZE_ROUNDS && fresh; i++) {
+        HX_TRY(seize_new(tracer, &fresh));
+        learn_threads(tracer);
+    }
+    for (size_t i = 0; i < tracer->tracee.n && !timed; i++)
+        timed = tracer->tracee.v[i].timeout.known;
     if (timed)
         hx_timeout_sample_clocks(&tracer->clocks);
     return NULL;
@@ -206,16 +244,27 @@ static bool collect_state_change(struct hx_tracer *tracer, struct hx_tracee *tra
         tracee->state = HX_TRACEE_GONE;
         return true;
     }
-    /* First of all, so that even our sudden end leaves no trace in the thread's call. */
-    tracee->restarted = hx_arch_restart_call(tracee->thread.tid);
+    bool there =
+        hx_arch_stopped(tracee->thread.tid, &tracer->layout, &tracee->thread, &tracee->call);
     int event = info.si_status >> 8, signal = info.si_status & 0xff;
     tracee->deliver = event ? 0 : signal;
     tracee->group_stop = event && signal != SIGTRAP;
-    tracee->state =
-        hx_arch_registers(tracee->thread.tid, &tracee->thread) ? HX_TRACEE_STOPPED : HX_TRACEE_GONE;
-    if (tracee->state == HX_TRACEE_STOPPED && tracee->thread.in_syscall && !tracee->restarted)
-        hx_short_call(tracer->pid, tracee->thread.tid, &tracer->short_calls);
+    tracee->state = there ? HX_TRACEE_STOPPED : HX_TRACEE_GONE;
+    tracer->n_partial += there && tracee->call.partial;
     return true;
+}
+
+/* Of calls that may have come back short: the few of which files have to be asked in the stop. */
+static void look_at_calls(struct hx_tracer *tracer)
+{
+    for (size_t i = 0; i < tracer->tracee.n && tracer->n_partial; i++) {
+        struct hx_tracee *tracee = &tracer->tracee.v[i];
+        if (tracee->state != HX_TRACEE_STOPPED || !tracee->call.partial)
+            continue;
+        hx_short_call(tracer->pid, tracee->thread.tid, &tracer->short_calls);
+        tracee->call.partial = false;
+        tracer->n_partial--;
+    }
 }
 
 /* sp and pc of a thread that sleeps in the kernel, from /proc. */
@@ -268,32 +317,45 @@ static hx_error *judge_running(struct hx_tracer *tracer, uint64_t waited)
     return NULL;
 }
 
+/* Looks at the threads that were told to stop one after the other. One that does not stand yet is
+ * waited for, because the others come to do so meanwhile; once that took long, the rest is not.
+ * *ret_running: how many do not stand. */
+static hx_error *collect_all(struct hx_tracer *tracer, size_t *ret_running)
+{
+    bool patient = true;
+    *ret_running = 0;
+    for (size_t i = 0; i < tracer->tracee.n; i++) {
+        struct hx_tracee *tracee = &tracer->tracee.v[i];
+        if (tracee->state != HX_TRACEE_SEIZED)
+            continue;
+        if (i % PRESSED_EVERY == 0)
+            HX_TRY(hx_tracer_pressed(tracer));
+        bool moved = collect_state_change(tracer, tracee);
+        for (uint64_t end = moved ? 0 : hx_now_ns() + one_thread_ns; !moved && patient;) {
+            HX_TRY(hx_tracer_pressed(tracer));
+            wait_for_sigchld();
+            moved = collect_state_change(tracer, tracee);
+            patient = hx_now_ns() < end;
+        }
+        *ret_running += !moved;
+    }
+    return NULL;
+}
+
 /* Waits until no thread is in state SEIZED. */
 static hx_error *wait_all(struct hx_tracer *tracer)
 {
+    size_t running;
     for (uint64_t begun = hx_now_ns();;) {
-        size_t running = 0;
-        bool moved = false;
-        for (size_t i = 0; i < tracer->tracee.n; i++) {
-            struct hx_tracee *tracee = &tracer->tracee.v[i];
-            if (tracee->state != HX_TRACEE_SEIZED)
-                continue;
-            if (collect_state_change(tracer, tracee))
-                moved = true;
-            else
-                running++;
-        }
+        HX_TRY(collect_all(tracer, &running));
         if (!running)
-            return NULL;
-        if (moved)
-            continue;
-        HX_TRY(hx_tracer_pressed(tracer));
-        wait_for_sigchld();
+            break;
         uint64_t waited = hx_now_ns() - begun;
-        if (waited < stuck_after_ns)
-            continue;
-        HX_TRY(judge_running(tracer, waited));
+        if (waited >= stuck_after_ns)
+            HX_TRY(judge_running(tracer, waited));
     }
+    look_at_calls(tracer);
+    return NULL;
 }
 
 static void interrupt(struct hx_tracer *tracer)
@@ -333,6 +395,8 @@ hx_error *hx_tracer_stop(struct hx_tracer *tracer)
     for (uint64_t begun = hx_now_ns(); fresh;) {
         interrupt(tracer);
         HX_TRY(wait_all(tracer));
+        if (has_all(tracer))
+            break;
         HX_TRY(seize_new(tracer, &fresh));
         HX_TRY(hx_tracer_pressed(tracer));
         if (fresh && hx_now_ns() - begun > stop_limit_ns)
@@ -408,15 +472,19 @@ static hx_error *run_briefly(struct hx_tracer *tracer, struct hx_tracee *tracee,
 static hx_error *lead_one_out(struct hx_tracer *tracer, struct hx_tracee *tracee,
                               const struct hx_way_out *way, uint64_t end)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", tracer->pid, tracee->thread.tid);
-    HX_FD int schedstat = open(path, O_RDONLY | O_CLOEXEC);
+    HX_FD int schedstat = -1; /* of the few that have to run */
     size_t held = way->held(way->context);
     /* odd lengths of time, so as not to meet the same place of a loop again and again */
     for (uint64_t ns = 1100; hx_now_ns() < end; ns = ns < 20000 ? ns + ns / 3 : 1300) {
         if (tracee->state != HX_TRACEE_STOPPED || tracee->group_stop || tracee->idle ||
             !is_inside_code(tracer->pid, &tracee->thread, way, held))
             break;
+        if (schedstat < 0) {
+            char path[64];
+            snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", tracer->pid,
+                     tracee->thread.tid);
+            schedstat = open(path, O_RDONLY | O_CLOEXEC);
+        }
         HX_TRY(run_briefly(tracer, tracee, schedstat, ns));
         if (!held)
             continue;
@@ -464,11 +532,12 @@ static bool let_stopped_go(struct hx_tracer *tracer, bool patient)
             hx_timeout_shorten(tracer->pid, tracee->thread.tid, &tracer->clocks, &tracee->timeout,
                                tracee->interrupted_ns);
     }
+    look_at_calls(tracer);
     for (int round = 0; round < 3; round++)
         for (size_t i = 0; i < tracer->tracee.n; i++) {
             struct hx_tracee *tracee = &tracer->tracee.v[i];
             if (tracee->state == HX_TRACEE_STOPPED &&
-                (round == 2 || (round == 0 ? tracee->addressee : !tracee->restarted)))
+                (round == 2 || (round == 0 ? tracee->addressee : !tracee->call.restarted)))
                 detach(tracee);
         }
     return late;
@@ -481,12 +550,25 @@ void hx_tracer_release(struct hx_tracer *tracer)
         wait_for_sigchld();
         waited = hx_now_ns() - begun;
     }
+    tracer->released_at_ns = hx_now_ns();
     for (size_t i = 0; i < tracer->tracee.n; i++)
         if (tracer->tracee.v[i].state != HX_TRACEE_STUCK) /* those are let go by our end */
             tracer->tracee.v[i].state = HX_TRACEE_GONE;
 }
 
+void hx_tracer_name_rest(struct hx_tracer *tracer)
+{
+    for (size_t i = 0; i < tracer->tracee.n; i++)
+        if (!tracer->tracee.v[i].learnt && tracer->tracee.v[i].thread.has_regs)
+            name_thread(tracer->pid, &tracer->tracee.v[i].thread);
+}
+
 void hx_tracer_deinit(struct hx_tracer *tracer)
 {
+    for (size_t i = 0; i < tracer->tracee.n; i++)
+        if (tracer->tracee.v[i].timeout.sched > 0)
+            close(tracer->tracee.v[i].timeout.sched);
+    if (tracer->tasks)
+        closedir(tracer->tasks);
     hx_vec_free(&tracer->tracee);
 }

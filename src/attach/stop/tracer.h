@@ -7,6 +7,7 @@
 #ifndef HX_ATTACH_STOP_TRACER_H
 #define HX_ATTACH_STOP_TRACER_H
 
+#include "attach/stop/registers.h"
 #include "attach/stop/short_call.h"
 #include "attach/stop/timed_call.h"
 #include "base/error.h"
@@ -14,6 +15,7 @@
 #include "base/vec.h"
 #include "model/snapshot.h"
 
+#include <dirent.h>
 #include <stdatomic.h>
 
 enum hx_tracee_state {
@@ -30,7 +32,8 @@ struct hx_tracee {
     bool idle;       /* did not leave the call that it sleeps in: leading it on is no use */
     uint64_t interrupted_ns; /* CLOCK_MONOTONIC, just before it was first told to stop */
     bool addressee;          /* ignored signals may come by way of it */
-    bool restarted;          /* is to go on with a call that answers EINTR to any signal */
+    bool learnt;             /* what /proc tells of it beforehand is known */
+    struct hx_arch_call call;
     struct hx_timeout timeout;
     struct hx_thread thread;
 };
@@ -38,9 +41,14 @@ struct hx_tracee {
 /* Invariant: tracee is sorted by tid. */
 struct hx_tracer {
     pid_t pid;
+    pid_t leader; /* of the process: the one thread that stays when it has exited; 0: unknown */
+    DIR *tasks;   /* /proc/PID/task */
     HX_VEC(struct hx_tracee) tracee;
-    uint64_t stopped_at_ns; /* CLOCK_MONOTONIC of the first interrupt, 0 while none stands */
-    uint64_t deadline_ns;   /* CLOCK_MONOTONIC; 0: none */
+    struct hx_arch_layout layout;
+    size_t n_partial;        /* tracees whose call has to be looked at */
+    uint64_t stopped_at_ns;  /* CLOCK_MONOTONIC of the first interrupt, 0 while none stands */
+    uint64_t released_at_ns; /* CLOCK_MONOTONIC of the last release */
+    uint64_t deadline_ns;    /* CLOCK_MONOTONIC; 0: none */
     struct hx_timeout_clocks clocks;
     struct hx_short_calls short_calls;
     int cancel_fd;                /* readable: give up (a signalfd) */
@@ -48,8 +56,11 @@ struct hx_tracer {
     const atomic_bool *exhausted; /* memory runs out: give up; NULL: nobody looks */
 };
 
-/* Seizes every thread (which stops none) and learns their names. Must be called on the thread
- * that stops and releases. SIGCHLD must be blocked. */
+/* Seizes every thread (which stops none) and learns their names and what else of them is in files:
+ * between the interrupt of a thread and its release nothing of it is opened or parsed, unless its
+ * call came back short (short_call.h), it sleeps with a time limit (timed_call.h: one read) or does
+ * not stop at all. Must be called on the thread that stops and releases. SIGCHLD must be blocked.
+ */
 hx_error *hx_tracer_seize(struct hx_tracer *tracer);
 
 /* Stops every thread, also those born meanwhile; returns when none runs user code. On an
@@ -75,6 +86,9 @@ hx_error *hx_tracer_lead_out(struct hx_tracer *tracer, const struct hx_way_out *
 
 /* Lets everything go. Never fails; may be called twice. */
 void hx_tracer_release(struct hx_tracer *tracer);
+
+/* Afterwards: the names of threads that were born too late for hx_tracer_seize(). */
+void hx_tracer_name_rest(struct hx_tracer *tracer);
 void hx_tracer_deinit(struct hx_tracer *tracer);
 
 /* HX_E_CANCEL when the cancel descriptor is readable or memory runs out, HX_E_BUSY past the
