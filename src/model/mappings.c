@@ -24,39 +24,72 @@ static void undo_escapes(char *path)
     *to = 0;
 }
 
-/* One line of maps: "start-end rwxp offset major:minor inode   path". */
-static bool parse_range(const char *line, size_t len, struct hx_mapping *out)
+/* A number that `stop` follows, which *at is moved behind; false: there is none. */
+static bool take_number(const char **at, const char *end, unsigned base, char stop, uint64_t *ret)
 {
-    char head[128];
-    size_t n = len < sizeof head - 1 ? len : sizeof head - 1;
-    memcpy(head, line, n);
-    head[n] = 0;
-    char prot[5];
-    unsigned major_, minor_;
-    int path_at = -1;
-    if (sscanf(head, "%" SCNx64 "-%" SCNx64 " %4[rwxsp-] %" SCNx64 " %x:%x %" SCNu64 "%n",
-               &out->start, &out->end, prot, &out->offset, &major_, &minor_, &out->inode,
-               &path_at) != 7 ||
-        path_at < 0 || strlen(prot) != 4 || out->start >= out->end)
+    uint64_t value = 0;
+    const char *c = *at;
+    for (; c < end && *c != stop; c++) {
+        unsigned digit = *c >= '0' && *c <= '9'   ? (unsigned)(*c - '0')
+                         : *c >= 'a' && *c <= 'f' ? (unsigned)(*c - 'a') + 10
+                                                  : base;
+        if (digit >= base || value > (UINT64_MAX - digit) / base)
+            return false;
+        value = value * base + digit;
+    }
+    if (c == *at || (c == end && stop != ' '))
         return false;
-    out->prot = (prot[0] == 'r' ? HX_PROT_R : 0u) | (prot[1] == 'w' ? HX_PROT_W : 0u) |
-                (prot[2] == 'x' ? HX_PROT_X : 0u) | (prot[3] == 's' ? HX_PROT_SHARED : 0u);
-    out->dev = makedev(major_, minor_);
-    const char *path = line + path_at, *end = line + len;
-    while (path < end && *path == ' ')
-        path++;
+    *at = c < end ? c + 1 : c;
+    *ret = value;
+    return true;
+}
+
+/* "rwxp " */
+static bool take_prot(const char **at, const char *end, uint32_t *ret)
+{
+    static const char letter[] = "rwx";
+    const char *c = *at;
+    if (end - c < 5 || c[4] != ' ' || (c[3] != 's' && c[3] != 'p'))
+        return false;
+    *ret = c[3] == 's' ? HX_PROT_SHARED : 0;
+    for (unsigned i = 0; i < 3; i++) {
+        if (c[i] != letter[i] && c[i] != '-')
+            return false;
+        *ret |= c[i] == '-' ? 0 : 1u << i; /* enum hx_prot */
+    }
+    *at = c + 5;
+    return true;
+}
+
+/* "start-end rwxp offset major:minor inode   path" */
+bool hx_proc_mapping(const char *line, size_t len, char **paths, struct hx_mapping *out)
+{
+    const char *at = line, *end = line + len;
+    uint64_t major_, minor_;
+    *out = (struct hx_mapping){0};
+    if (!take_number(&at, end, 16, '-', &out->start) ||
+        !take_number(&at, end, 16, ' ', &out->end) || !take_prot(&at, end, &out->prot) ||
+        !take_number(&at, end, 16, ' ', &out->offset) || !take_number(&at, end, 16, ':', &major_) ||
+        !take_number(&at, end, 16, ' ', &minor_) || !take_number(&at, end, 10, ' ', &out->inode) ||
+        out->start >= out->end)
+        return false;
+    out->dev = makedev((unsigned)major_, (unsigned)minor_);
+    while (at < end && *at == ' ')
+        at++;
     static const char deleted[] = " (deleted)";
-    size_t path_len = (size_t)(end - path), tail = sizeof deleted - 1;
+    size_t path_len = (size_t)(end - at), tail = sizeof deleted - 1;
     if (path_len > tail && memcmp(end - tail, deleted, tail) == 0) {
         out->deleted = true;
         path_len -= tail;
     }
-    out->path = malloc(path_len + 1); /* checked by the caller */
+    out->path = paths ? *paths : malloc(path_len + 1); /* checked by the caller */
     if (out->path) {
-        memcpy(out->path, path, path_len);
+        memcpy(out->path, at, path_len);
         out->path[path_len] = 0;
         undo_escapes(out->path);
     }
+    if (paths)
+        *paths += path_len + 1;
     return true;
 }
 
@@ -81,15 +114,10 @@ static void parse_figure(const char *line, const char *end, struct hx_mapping *o
     size_t len = sizeof flags - 1;
     if ((size_t)(end - line) <= len || memcmp(line, flags, len) != 0)
         return;
-    for (const char *flag = line + len; flag + 3 <= end; flag += 3)
-        if (memcmp(flag, " io", 3) == 0 || memcmp(flag, " pf", 3) == 0)
-            out->device = true;
-}
-
-static bool is_range_line(const char *line, const char *end)
-{
-    /* figures begin with a capital letter; addresses are lower-case hexadecimal */
-    return line < end && ((*line >= '0' && *line <= '9') || (*line >= 'a' && *line <= 'f'));
+    for (const char *flag = line + len; flag + 3 <= end; flag += 3) {
+        out->device |= memcmp(flag, " io", 3) == 0 || memcmp(flag, " pf", 3) == 0;
+        out->huge |= memcmp(flag, " ht", 3) == 0;
+    }
 }
 
 /* Cuts off what lies below `least`; false when nothing is left. */
@@ -112,9 +140,9 @@ hx_error *hx_proc_mappings(const char *text, size_t len, struct hx_mapping **ret
         const char *end = memchr(line, '\n', (size_t)(stop - line));
         if (!end)
             end = stop;
-        if (is_range_line(line, end)) {
-            struct hx_mapping next = {0};
-            bool parsed = parse_range(line, (size_t)(end - line), &next);
+        if (hx_proc_is_range(line, end)) {
+            struct hx_mapping next;
+            bool parsed = hx_proc_mapping(line, (size_t)(end - line), NULL, &next);
             skipped = parsed && !clip_mapping(&next, list.n ? list.v[list.n - 1].end : 0);
             if (skipped) {
                 free(next.path);

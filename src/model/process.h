@@ -20,6 +20,7 @@ struct hx_mapping {
     char *path; /* as the kernel prints it: "/usr/lib/x.so", "[heap]", "" */
     uint64_t rss_bytes, anonymous_bytes, swap_bytes;
     bool device;  /* VM_IO or VM_PFNMAP: never read */
+    bool huge;    /* VM_HUGETLB: counts for no figure of the kernel's */
     bool deleted; /* the file's name is gone */
     char *local; /* of a core: where that file lies here, "" where it is not to be had; else NULL */
 };
@@ -67,9 +68,21 @@ static inline bool hx_mapping_is_brk(const struct hx_mapping *mapping)
 /* Memory that processes share and that is in no folder: anonymous, memfd, System V. */
 bool hx_mapping_is_memory(const struct hx_mapping *mapping);
 
-/* Parses the text of maps or smaps (smaps fills rss_bytes, anonymous_bytes, swap_bytes and
- * device; with maps these stay 0). Lines that make no sense are an HX_E_CORRUPT. Those of a running
- * process can overlap, because it maps and unmaps meanwhile: the earlier one counts. The
+/* Is the line, which ends at `end`, one of maps, and none of the figures of smaps? */
+static inline bool hx_proc_is_range(const char *line, const char *end)
+{
+    /* figures begin with a capital letter; addresses are lower-case hexadecimal */
+    return line < end && ((*line >= '0' && *line <= '9') || (*line >= 'a' && *line <= 'f'));
+}
+
+/* Parses one line of maps, without its end. Its path, of at most len bytes and a NUL, goes to
+ * *paths, which moves on; paths NULL: it is allocated, NULL when there is no memory. False: the
+ * line makes no sense. */
+bool hx_proc_mapping(const char *line, size_t len, char **paths, struct hx_mapping *ret);
+
+/* Parses the text of maps or smaps (smaps fills rss_bytes, anonymous_bytes, swap_bytes,
+ * device and huge; with maps these stay 0). Lines that make no sense are an HX_E_CORRUPT. Those of
+ * a running process can overlap, because it maps and unmaps meanwhile: the earlier one counts. The
  * caller owns the array and each path: hx_mappings_free(). */
 hx_error *hx_proc_mappings(const char *text, size_t len, struct hx_mapping **ret, size_t *ret_n);
 

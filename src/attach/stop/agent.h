@@ -63,7 +63,7 @@ struct hx_agent_result {
     struct hx_range *swapped; /* page ranges that were swapped out, inside pieces; sorted */
     size_t n_swapped;
     bool pages_known; /* all other pages of the pieces were in memory */
-    char *smaps;      /* at the stop, NUL-terminated */
+    char *smaps;      /* the mappings at the stop, NUL-terminated: hx_stop_maps_print() */
     size_t smaps_len;
     int memory_fd; /* the copy; -1: none */
     uint64_t memory_bytes;

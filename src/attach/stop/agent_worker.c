@@ -1,6 +1,7 @@
 /* agent_worker.c - one capture: stop, copy, let go, reply. */
 #include "attach/stop/agent_protocol.h"
 #include "attach/stop/copy.h"
+#include "attach/stop/stop_maps.h"
 #include "attach/stop/tracer.h"
 #include "base/cleanup.h"
 #include "base/parallel.h"
@@ -28,6 +29,9 @@ static const uint64_t lead_out_ns = 50000000;
  * waited afterwards for a copying thread to notice. */
 static const uint64_t watch_ns = 500000, late_copy_ns = 1000000000;
 
+/* With fewer mappings, starting a thread takes longer than reading them. */
+enum { CONCURRENT_MAPPINGS = 256 };
+
 /* Three threads share it, each its own part until it is joined: the first prepares and answers;
  * the tracing one stops, settles, waits for the copy, lets go; the copying one reads. */
 struct capture {
@@ -41,20 +45,15 @@ struct capture {
     bool copying; /* copier was started and not joined yet */
     hx_error *copy_error;
     struct hx_copy copy;
-    struct hx_mapping *before, *now;
-    size_t n_before, n_now;
-    char *smaps;
-    size_t smaps_len;
-    hx_error *smaps_error;
+    struct hx_stop_maps maps;
+    hx_error *maps_error;
     struct hx_agent_reply reply;
 };
 
-static void *read_smaps(void *argument)
+static void *read_maps(void *argument)
 {
     struct capture *capture = argument;
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/smaps", capture->pid);
-    capture->smaps_error = hx_proc_read(path, &capture->smaps, &capture->smaps_len);
+    capture->maps_error = hx_stop_maps_read(capture->pid, &capture->maps);
     return NULL;
 }
 
@@ -98,28 +97,32 @@ static hx_error *settle_threads(struct capture *capture)
     return hx_error_new(HX_E_BUSY, "allocator", "try again", "an arena is locked");
 }
 
-static hx_error *copy_memory(struct capture *capture)
+/* Reads maps and scans pages, each on a thread of its own where that pays. */
+static hx_error *see_memory(struct capture *capture)
 {
     pthread_t reader;
-    bool concurrent = pthread_create(&reader, NULL, read_smaps, capture) == 0;
-    hx_error *err = hx_proc_read_mappings(capture->pid, "maps", &capture->now, &capture->n_now);
-    if (!err)
-        err = hx_copy_plan(&capture->copy, capture->now, capture->n_now, capture->before,
-                           capture->n_before);
-    if (!err) {
-        atomic_store(&capture->shared->bytes_total, capture->copy.used);
-        err = hx_copy_read(&capture->copy, &capture->tracer);
-    }
+    bool concurrent = capture->maps.n_before >= CONCURRENT_MAPPINGS &&
+                      pthread_create(&reader, NULL, read_maps, capture) == 0;
+    hx_error *err = hx_copy_scan(&capture->copy);
     if (concurrent)
         pthread_join(reader, NULL);
     else
-        read_smaps(capture);
+        read_maps(capture);
     if (!err)
-        err = capture->smaps_error;
+        err = capture->maps_error;
     else
-        hx_error_free(capture->smaps_error);
-    capture->smaps_error = NULL;
+        hx_error_free(capture->maps_error);
+    capture->maps_error = NULL;
     return err;
+}
+
+static hx_error *copy_memory(struct capture *capture)
+{
+    struct hx_stop_maps *maps = &capture->maps;
+    HX_TRY(see_memory(capture));
+    HX_TRY(hx_copy_plan(&capture->copy, maps->now, maps->n, maps->before, maps->n_before));
+    atomic_store(&capture->shared->bytes_total, capture->copy.used);
+    return hx_copy_read(&capture->copy, &capture->tracer);
 }
 
 static void *copy_concurrently(void *argument)
@@ -142,7 +145,7 @@ static bool join_copier(struct capture *capture, uint64_t ns)
 }
 
 /* Copies in another thread, so that this one can let the target go the moment it must, however
- * long a read from it takes (a swapped page, a smaps of many mappings). */
+ * long a read from it takes (a swapped page, the maps of many mappings). */
 static hx_error *copy_and_watch(struct capture *capture)
 {
     if (pthread_create(&capture->copier, NULL, copy_concurrently, capture) != 0)
@@ -200,8 +203,9 @@ static void *tracing_thread(void *argument)
 
 static hx_error *run_capture_job(struct capture *capture)
 {
-    HX_TRY(hx_proc_read_mappings(capture->pid, "smaps", &capture->before, &capture->n_before));
-    HX_TRY(hx_copy_prepare(&capture->copy, capture->before, capture->n_before, &capture->tracer));
+    struct hx_stop_maps *maps = &capture->maps;
+    HX_TRY(hx_stop_maps_prepare(capture->pid, maps));
+    HX_TRY(hx_copy_prepare(&capture->copy, maps->before, maps->n_before, &capture->tracer));
     hx_proc_await_heapx(capture->pid);
     HX_TRY(hx_tracer_pressed(&capture->tracer));
     pthread_t tracing;
@@ -234,6 +238,9 @@ static hx_error *write_tables(struct capture *capture, int fd)
 {
     struct hx_agent_reply *reply = &capture->reply;
     bool ok = true;
+    char *smaps;
+    size_t smaps_len;
+    HX_TRY(hx_stop_maps_print(&capture->maps, &smaps, &smaps_len));
     for (size_t i = 0; i < capture->tracer.tracee.n && ok; i++) {
         struct hx_tracee *tracee = &capture->tracer.tracee.v[i];
         if (!tracee->thread.has_regs && tracee->state != HX_TRACEE_STUCK)
@@ -246,7 +253,7 @@ static hx_error *write_tables(struct capture *capture, int fd)
     reply->n_lost = capture->copy.lost.n;
     reply->n_swapped = capture->copy.swapped.n;
     reply->pages_known = capture->copy.pages_known;
-    reply->smaps_len = capture->smaps_len;
+    reply->smaps_len = smaps_len;
     reply->memory_bytes = capture->copy.used;
     ok = ok &&
          write_fully(fd, capture->copy.pieces.v,
@@ -255,7 +262,8 @@ static hx_error *write_tables(struct capture *capture, int fd)
                      capture->copy.lost.n * sizeof *capture->copy.lost.v) &&
          write_fully(fd, capture->copy.swapped.v,
                      capture->copy.swapped.n * sizeof *capture->copy.swapped.v) &&
-         write_fully(fd, capture->smaps, capture->smaps_len);
+         write_fully(fd, smaps, smaps_len);
+    free(smaps);
     if (!ok || ftruncate(capture->copy.memory_fd, (off_t)capture->copy.used) != 0)
         return hx_error_os(errno, "copy of the target's memory", "write");
     return NULL;
@@ -280,6 +288,7 @@ void hx_agent_worker(const struct hx_agent_job *job)
     capture.copy.pid = job->pid;
     capture.copy.threads = hx_threads(job->request->threads ? job->request->threads : 2);
     capture.copy.memory_fd = job->memory_fd;
+    capture.copy.pagemap = -1;
     capture.copy.progress = &job->shared->bytes_read;
     capture.reply.serial = job->serial;
     capture.reply.kind = -1;

@@ -2,7 +2,6 @@
 #include "attach/stop/copy.h"
 
 #include "attach/ranges.h"
-#include "attach/stop/pagemap.h"
 #include "base/cleanup.h"
 #include "base/parallel.h"
 #include "base/proc.h"
@@ -68,6 +67,69 @@ static uint64_t estimate_copy(const struct hx_mapping *mapping, size_t n)
             sum += present_bytes(&mapping[i], own_only);
     }
     return sum;
+}
+
+/* --- what is scanned in the stop ------------------------------------------------------ */
+
+/* Below it, asking is cheaper than beginning another scan. */
+static const uint64_t few_bytes = 1 << 20;
+
+/* Mappings of which a scan would tell nothing that is needed, for much: all their pages are those
+ * of a file or not copied. Their figures stay those of before the stop. */
+static bool is_left_out(const struct hx_mapping *mapping)
+{
+    bool own_only, copied = is_copied_mapping(mapping, &own_only);
+    if (mapping->rss_bytes < few_bytes)
+        return false;
+    return !copied || mapping->device ||
+           (own_only && !(mapping->prot & HX_PROT_W) && !present_bytes(mapping, own_only));
+}
+
+static bool is_private_file(const struct hx_mapping *mapping)
+{
+    return mapping->inode && !(mapping->prot & HX_PROT_SHARED);
+}
+
+/* All there is up to the end of the last mapping, but for those that are left out; with as few
+ * turns as possible between what has to be asked for pages of files, which costs more, and the
+ * rest. */
+static hx_error *choose_scans(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n)
+{
+    const uint64_t kernel = (uint64_t)1 << 63; /* [vsyscall] lies beyond */
+    uint64_t done = 0;
+    copy->scans.n = 0;
+    for (size_t i = 0; i < n && mapping[i].start < kernel; done = mapping[i++].end) {
+        if (is_left_out(&mapping[i]))
+            continue;
+        struct hx_copy_scan *last = copy->scans.n ? &copy->scans.v[copy->scans.n - 1] : NULL;
+        bool file = is_private_file(&mapping[i]);
+        bool goes_on = last && last->end == done &&
+                       (file == last->ask_file || (!file && mapping[i].rss_bytes < few_bytes));
+        if (goes_on)
+            last->end = mapping[i].end;
+        else
+            HX_NEED(hx_vec_push(&copy->scans, (struct hx_copy_scan){done, mapping[i].end, file}));
+    }
+    HX_NEED(hx_vec_reserve(&copy->runs, n + 4096));
+    return NULL;
+}
+
+hx_error *hx_copy_scan(struct hx_copy *copy)
+{
+    char path[64];
+    bool failed = false;
+    snprintf(path, sizeof path, "/proc/%d/pagemap", copy->pid);
+    copy->pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    copy->runs.n = 0;
+    for (size_t i = 0; i < copy->scans.n; i++) {
+        struct hx_copy_scan *scan = &copy->scans.v[i];
+        uint64_t end = copy->pagemap < 0 ? scan->start
+                                         : hx_pagemap_scan(copy->pagemap, scan->start, scan->end,
+                                                           scan->ask_file, &copy->runs, &failed);
+        HX_NEED(!failed);
+        scan->end = end;
+    }
+    return NULL;
 }
 
 /* --- memory touched before the stop -------------------------------------------------- */
@@ -149,6 +211,7 @@ hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping
     if (copy->memory_fd < 0)
         return hx_error_os(errno, "copy of the target's memory", "memfd_create");
     HX_TRY(map_memory(copy, need * 2));
+    HX_TRY(choose_scans(copy, mapping, n));
     struct touch touch = {.tracer = tracer, .memory = copy->memory, .bytes = need};
     hx_parallel(copy->threads, touch_slices, &touch);
     HX_TRY(hx_tracer_pressed(tracer));
@@ -166,6 +229,7 @@ hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping
 struct plan {
     struct hx_copy *copy;
     bool failed;
+    uint64_t resident, swapped; /* bytes of all runs */
 };
 
 static bool add_page_run(void *context, uint64_t start, uint64_t end, bool swapped)
@@ -178,6 +242,7 @@ static bool add_page_run(void *context, uint64_t start, uint64_t end, bool swapp
     else if (!hx_vec_push(&copy->pieces, (struct hx_piece){start, end, copy->used}))
         plan->failed = true;
     copy->used += end - start;
+    *(swapped ? &plan->swapped : &plan->resident) += end - start;
     if (swapped && !hx_ranges_add(&copy->swapped, start, end))
         plan->failed = true;
     return !plan->failed;
@@ -210,34 +275,125 @@ static bool was_empty(const struct hx_mapping *mapping, const struct hx_mapping 
     return at >= mapping->end;
 }
 
-hx_error *hx_copy_plan(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n,
+/* Places in the sorted scans and runs, moved on as mappings come by in order of address. */
+struct seen {
+    const struct hx_copy *copy;
+    const hx_page_runs *runs;
+    size_t scan, run;
+};
+
+/* Has the scan told of all that is to be known of the mapping's pages? */
+static bool was_scanned(struct seen *at, const struct hx_mapping *mapping)
+{
+    const struct hx_copy_scan *scan = at->copy->scans.v;
+    size_t n = at->copy->scans.n;
+    bool file = is_private_file(mapping);
+    while (at->scan < n && scan[at->scan].end <= mapping->start)
+        at->scan++;
+    uint64_t done = mapping->start;
+    for (size_t i = at->scan; i < n && scan[i].start <= done && done < mapping->end; i++) {
+        if (file && !scan[i].ask_file)
+            return false;
+        done = scan[i].end;
+    }
+    return done >= mapping->end;
+}
+
+/* The figures of a mapping from what was counted in the stop. What the kernel says of huge pages,
+ * of its own pages, and of shared memory that is swapped out, pages do not show. */
+static void set_figures(struct hx_mapping *mapping, uint64_t resident, uint64_t of_files,
+                        uint64_t swapped)
+{
+    if (mapping->huge || is_special(mapping))
+        return;
+    mapping->rss_bytes = resident;
+    if (mapping->prot & HX_PROT_SHARED)
+        return;
+    mapping->anonymous_bytes = resident - of_files;
+    mapping->swap_bytes = swapped;
+}
+
+static void take_runs(struct seen *at, struct plan *plan, struct hx_mapping *mapping, bool copied,
+                      bool own_only)
+{
+    const struct hx_page_run *run = at->runs->v;
+    size_t n = at->runs->n;
+    uint64_t resident = 0, of_files = 0, swapped = 0;
+    while (at->run < n && run[at->run].end <= mapping->start)
+        at->run++;
+    for (size_t i = at->run; i < n && run[i].start < mapping->end; i++) {
+        uint64_t start = run[i].start > mapping->start ? run[i].start : mapping->start;
+        uint64_t end = run[i].end < mapping->end ? run[i].end : mapping->end;
+        *(run[i].swapped ? &swapped : &resident) += end - start;
+        of_files += run[i].file && !run[i].swapped ? end - start : 0;
+        if (copied && !(own_only && run[i].file))
+            add_page_run(plan, start, end, run[i].swapped);
+    }
+    set_figures(mapping, resident, of_files, swapped);
+}
+
+/* What the kernel cannot scan, 8 bytes a page; of pages of files, as many as before the stop. */
+static hx_error *read_entries(struct plan *plan, struct hx_mapping *mapping, bool own_only)
+{
+    struct hx_copy *copy = plan->copy;
+    uint64_t resident = plan->resident, swapped = plan->swapped, of_files = 0;
+    if (own_only && mapping->rss_bytes > mapping->anonymous_bytes)
+        of_files = mapping->rss_bytes - mapping->anonymous_bytes;
+    if (hx_pagemap_runs(copy->pagemap, mapping->start, mapping->end, own_only, add_page_run,
+                        plan)) {
+        if (copy->pagemap >= 0)
+            set_figures(mapping, plan->resident - resident + of_files, of_files,
+                        plan->swapped - swapped);
+        return NULL;
+    }
+    HX_NEED(!plan->failed);
+    copy->pages_known = false;
+    HX_NEED(hx_vec_push(&copy->lost, (struct hx_range){mapping->start, mapping->end}));
+    return NULL;
+}
+
+/* A mapping by itself: where the scan was not told to go because it is new, or the kernel cannot
+ * scan. */
+static hx_error *look_at(struct plan *plan, struct hx_mapping *mapping, bool copied, bool own_only,
+                         const struct hx_mapping *before, size_t n_before)
+{
+    struct hx_copy *copy = plan->copy;
+    const struct hx_mapping *old = same_before(mapping, before, n_before);
+    if (old &&
+        (!copied || old->device || (!(mapping->prot & HX_PROT_W) && !present_bytes(old, own_only))))
+        return NULL;
+    if (!old && !mapping->inode && !(mapping->prot & (HX_PROT_R | HX_PROT_W)) &&
+        was_empty(mapping, before, n_before))
+        return NULL;
+    hx_page_runs runs = {0};
+    bool failed = false;
+    if (copy->pagemap >= 0 &&
+        hx_pagemap_scan(copy->pagemap, mapping->start, mapping->end, is_private_file(mapping),
+                        &runs, &failed) == mapping->end)
+        take_runs(&(struct seen){.runs = &runs}, plan, mapping, copied, own_only);
+    else if (copied && !failed)
+        HX_TRY(read_entries(plan, mapping, own_only)); /* runs: none was found */
+    hx_vec_free(&runs);
+    HX_NEED(!failed);
+    return NULL;
+}
+
+hx_error *hx_copy_plan(struct hx_copy *copy, struct hx_mapping *mapping, size_t n,
                        const struct hx_mapping *before, size_t n_before)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/pagemap", copy->pid);
-    HX_FD int pagemap = open(path, O_RDONLY | O_CLOEXEC);
     struct plan plan = {.copy = copy};
+    struct seen at = {.copy = copy, .runs = &copy->runs};
     copy->pieces.n = copy->swapped.n = 0;
     copy->used = 0;
-    copy->pages_known = pagemap >= 0;
+    copy->pages_known = copy->pagemap >= 0;
     for (size_t i = 0; i < n; i++) {
-        bool own_only;
-        if (!is_copied_mapping(&mapping[i], &own_only))
-            continue;
-        const struct hx_mapping *old = same_before(&mapping[i], before, n_before);
-        if (old &&
-            (old->device || (!(mapping[i].prot & HX_PROT_W) && !present_bytes(old, own_only))))
-            continue;
-        if (!old && !mapping[i].inode && !(mapping[i].prot & (HX_PROT_R | HX_PROT_W)) &&
-            was_empty(&mapping[i], before, n_before))
-            continue;
-        if (hx_pagemap_runs(pagemap, mapping[i].start, mapping[i].end, own_only, add_page_run,
-                            &plan))
-            continue;
-        HX_NEED(!plan.failed);
-        copy->pages_known = false;
-        HX_NEED(hx_vec_push(&copy->lost, (struct hx_range){mapping[i].start, mapping[i].end}));
+        bool own_only, copied = is_copied_mapping(&mapping[i], &own_only) && !mapping[i].device;
+        if (was_scanned(&at, &mapping[i]))
+            take_runs(&at, &plan, &mapping[i], copied, own_only);
+        else
+            HX_TRY(look_at(&plan, &mapping[i], copied, own_only, before, n_before));
     }
+    HX_NEED(!plan.failed);
     return copy->used > copy->room ? map_memory(copy, copy->used) : NULL;
 }
 
@@ -388,6 +544,10 @@ void hx_copy_deinit(struct hx_copy *copy)
     hx_vec_free(&copy->pieces);
     hx_vec_free(&copy->lost);
     hx_vec_free(&copy->swapped);
+    hx_vec_free(&copy->scans);
+    hx_vec_free(&copy->runs);
+    if (copy->pagemap >= 0)
+        close(copy->pagemap);
     copy->memory = NULL;
-    copy->memory_fd = -1;
+    copy->memory_fd = copy->pagemap = -1;
 }

@@ -21,54 +21,88 @@ struct page_region {
 #define SCAN_ZERO    (1u << 5)
 #define SCAN_GUARD   (1u << 8) /* since Linux 6.15 */
 
-enum { REGIONS = 128, ENTRIES = 512 };
+enum { REGIONS = 128, REGIONS_LONG = 500, ENTRIES = 512 };
 
 /* Without PAGEMAP_SCAN a mapping costs 8 bytes a page, present or not: reservations of
  * terabytes are out of reach. */
 static const uint64_t entries_limit = (uint64_t)1 << 38;
+
+/* One call: regions from `start` on, without pages of `unwanted` categories. Returns their number,
+ * -1 with errno; *ret_next: where to go on. */
+static int scan_once(int fd, uint64_t start, uint64_t end, uint64_t *unwanted, uint64_t wanted,
+                     struct page_region *region, size_t n_regions, uint64_t *ret_next)
+{
+    for (;;) {
+        struct scan_arg arg = {
+            .size = sizeof arg,
+            .start = start,
+            .end = end,
+            .vec = (uintptr_t)region,
+            .vec_len = n_regions,
+            .category_inverted = *unwanted,
+            .category_mask = *unwanted,
+            .category_anyof_mask = SCAN_PRESENT | SCAN_SWAPPED,
+            .return_mask = wanted,
+        };
+        int n = ioctl(fd, SCAN_CALL, &arg);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EINVAL && *unwanted & SCAN_GUARD) {
+            *unwanted &= ~(uint64_t)SCAN_GUARD;
+            continue;
+        }
+        /* With a full vector the kernel's walk_end can lie before the last region. */
+        *ret_next = arg.walk_end;
+        if (n > 0 && region[n - 1].end > *ret_next)
+            *ret_next = region[n - 1].end;
+        return n;
+    }
+}
+
+/* Guard pages (MADV_GUARD_INSTALL, which glibc 2.42 uses below stacks) count as swapped, and
+ * cannot be read. */
+static const uint64_t never_wanted = SCAN_ZERO | SCAN_GUARD;
 
 /* 1: done, 0: `each` had enough, -1: no such call. */
 static int scan_pagemap(int fd, uint64_t start, uint64_t end, bool own_only,
                         bool (*each)(void *, uint64_t, uint64_t, bool), void *context)
 {
     struct page_region region[REGIONS] = {0};
-    /* Guard pages (MADV_GUARD_INSTALL, which glibc 2.42 uses below stacks) count as swapped, and
-     * cannot be read. */
-    uint64_t unwanted = SCAN_ZERO | SCAN_GUARD | (own_only ? SCAN_FILE : 0);
-    for (const uint64_t first = start; start < end;) {
-        struct scan_arg arg = {
-            .size = sizeof arg,
-            .start = start,
-            .end = end,
-            .vec = (uintptr_t)region,
-            .vec_len = REGIONS,
-            .category_inverted = unwanted,
-            .category_mask = unwanted,
-            .category_anyof_mask = SCAN_PRESENT | SCAN_SWAPPED,
-            .return_mask = SCAN_PRESENT,
-        };
-        int n = ioctl(fd, SCAN_CALL, &arg);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EINVAL && unwanted & SCAN_GUARD) {
-            unwanted &= ~(uint64_t)SCAN_GUARD;
-            continue;
-        }
+    uint64_t unwanted = never_wanted | (own_only ? SCAN_FILE : 0), next;
+    for (const uint64_t first = start; start < end; start = next) {
+        int n = scan_once(fd, start, end, &unwanted, SCAN_PRESENT, region, REGIONS, &next);
         if (n < 0)
             return start == first ? -1 : 0;
         for (int i = 0; i < n; i++)
             if (!each(context, region[i].start, region[i].end,
                       !(region[i].categories & SCAN_PRESENT)))
                 return 0;
-        /* With a full vector the kernel's walk_end can lie before the last region. */
-        uint64_t next = arg.walk_end;
-        if (n > 0 && region[n - 1].end > next)
-            next = region[n - 1].end;
         if (next <= start)
             return 0;
-        start = next;
     }
     return 1;
+}
+
+uint64_t hx_pagemap_scan(int fd, uint64_t start, uint64_t end, bool ask_file, hx_page_runs *runs,
+                         bool *ret_failed)
+{
+    struct page_region region[REGIONS_LONG];
+    uint64_t unwanted = never_wanted, next;
+    for (; start < end; start = next) {
+        int n = scan_once(fd, start, end, &unwanted, SCAN_PRESENT | (ask_file ? SCAN_FILE : 0),
+                          region, REGIONS_LONG, &next);
+        if (n < 0 || next <= start)
+            break;
+        if (!hx_vec_reserve(runs, runs->n + (size_t)n)) {
+            *ret_failed = true;
+            break;
+        }
+        for (int i = 0; i < n; i++)
+            runs->v[runs->n++] = (struct hx_page_run){region[i].start, region[i].end,
+                                                      !(region[i].categories & SCAN_PRESENT),
+                                                      (region[i].categories & SCAN_FILE) != 0};
+    }
+    return start;
 }
 
 bool hx_pagemap_runs(int fd, uint64_t start, uint64_t end, bool own_only,
