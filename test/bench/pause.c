@@ -1,0 +1,162 @@
+/* pause.c - targets that are long to stop without a heap, and the least that any stop of them
+ * takes.
+ *
+ *     pause threads|mappings N    a target: prints "ready"; for each line on its input "gap NS",
+ * the longest that one of its threads, which looks at the clock all the while, did not come to do
+ * so since the line before pause stop PID              all threads seized, then interrupted, waited
+ * for, asked for their general and extended registers, and let go: nanoseconds from the first
+ * interrupt to the last release pause maps PID              one read of /proc/PID/maps: nanoseconds
+ */
+#include <dirent.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/procfs.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { THREADS_MAX = 65536, PAGE = 4096, STACK = 65536 };
+
+static uint64_t now(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return (uint64_t)at.tv_sec * 1000000000 + (uint64_t)at.tv_nsec;
+}
+
+/* --- targets ------------------------------------------------------------------------- */
+
+static _Atomic uint64_t longest;
+
+static void *watch_clock(void *unused)
+{
+    for (uint64_t before = now(), at;; before = at) {
+        at = now();
+        if (at - before > atomic_load_explicit(&longest, memory_order_relaxed))
+            atomic_store(&longest, at - before);
+    }
+    return unused;
+}
+
+static void *sleep_on(void *unused)
+{
+    for (;;)
+        pause();
+    return unused;
+}
+
+static void make_threads(long n)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK);
+    for (long i = 2; i < n; i++) /* the first one and the one that watches are there, too */
+        if (pthread_create(&thread, &attr, sleep_on, NULL) != 0)
+            exit(3);
+}
+
+static void make_mappings(long n)
+{
+    char *bytes = mmap(NULL, (size_t)n * PAGE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    for (long i = 0; bytes != MAP_FAILED && i < n; i += 2)
+        if (mprotect(bytes + i * PAGE, PAGE, PROT_READ) != 0)
+            exit(3);
+}
+
+static int be_target(const char *what, long n)
+{
+    pthread_t thread;
+    char line[16];
+    if (strcmp(what, "threads") == 0)
+        make_threads(n);
+    else
+        make_mappings(n);
+    if (pthread_create(&thread, NULL, watch_clock, NULL) != 0)
+        return 3;
+    printf("ready\n");
+    fflush(stdout);
+    while (read(STDIN_FILENO, line, sizeof line) > 0) {
+        printf("gap %lu\n", (unsigned long)atomic_exchange(&longest, 0));
+        fflush(stdout);
+    }
+    return 0;
+}
+
+/* --- beside -------------------------------------------------------------------------- */
+
+static size_t seize_all(int pid, pid_t *tid)
+{
+    char path[64];
+    size_t n = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir && (entry = readdir(dir)) && n < THREADS_MAX;)
+        if (entry->d_name[0] != '.' &&
+            ptrace(PTRACE_SEIZE, tid[n] = atoi(entry->d_name), NULL, NULL) == 0)
+            n++;
+    if (dir)
+        closedir(dir);
+    return n;
+}
+
+static uint64_t stop_once(int pid, pid_t *tid)
+{
+    static char state[8192];
+    elf_gregset_t general;
+    size_t n = seize_all(pid, tid);
+    uint64_t begun = now();
+    for (size_t i = 0; i < n; i++)
+        ptrace(PTRACE_INTERRUPT, tid[i], NULL, NULL);
+    for (size_t i = 0; i < n; i++)
+        waitpid(tid[i], NULL, __WALL);
+    for (size_t i = 0; i < n; i++) {
+        struct iovec some = {&general, sizeof general}, all = {state, sizeof state};
+        ptrace(PTRACE_GETREGSET, tid[i], (void *)NT_PRSTATUS, &some);
+        ptrace(PTRACE_GETREGSET, tid[i], (void *)NT_X86_XSTATE, &all);
+    }
+    for (size_t i = 0; i < n; i++)
+        ptrace(PTRACE_DETACH, tid[i], NULL, NULL);
+    return n ? now() - begun : 0;
+}
+
+static uint64_t read_maps_once(int pid)
+{
+    static char text[1 << 20];
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/maps", pid);
+    uint64_t begun = now();
+    int fd = open(path, O_RDONLY);
+    while (fd >= 0 && read(fd, text, sizeof text) > 0)
+        ;
+    close(fd);
+    return now() - begun;
+}
+
+int main(int argc, char **argv)
+{
+    static pid_t tid[THREADS_MAX];
+    if (argc != 3)
+        return 2;
+    bool stop = strcmp(argv[1], "stop") == 0;
+    if (!stop && strcmp(argv[1], "maps") != 0)
+        return be_target(argv[1], atol(argv[2]));
+    setpriority(PRIO_PROCESS, 0, -20); /* as heapx does for as long */
+    if (stop)
+        printf("%lu\n", (unsigned long)stop_once(atoi(argv[2]), tid));
+    else
+        printf("%lu\n", (unsigned long)read_maps_once(atoi(argv[2])));
+    return 0;
+}

@@ -1,0 +1,103 @@
+#!/usr/bin/env -S python3 -B
+"""pause.py - how long a target stands still, beside the least that any stop of it would take.
+
+    pause.py [--rounds N] [--only NAME,NAME] [--json FILE]
+
+Run by `scripts/bench pause`. A row for each target of ROWS: what pause.c measures beside it (bare ptrace calls on
+all threads; one read of /proc/PID/maps), pause_us, and what the target's own clock says: the longest gap of
+a thread that does nothing but look at it. They take turns, each is the least of its rounds; on a machine that
+does something else the gap says more about that. `ratio` is pause_us to what is allowed, which the last
+column spells out: above 1 the row fails, and so does the program.
+"""
+import argparse
+import collections
+import json
+import os
+import sys
+import tempfile
+
+import bench
+from bench import live
+
+PROGRAM = os.path.join(live.BUILD, "test/bench/pause")
+
+# start() -> a target with gap(), in seconds; beside(target) -> seconds; allowed(beside) -> seconds
+Row = collections.namedtuple("Row", "name start beside allowed limit")
+
+
+class Plain(live.Target):
+    """pause.c as a target: many threads or mappings, and no heap."""
+
+    def __init__(self, *args):
+        super().__init__([PROGRAM, *map(str, args)])
+        self.wait_line("ready")
+
+    def gap(self):
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+        return int(self.wait_line("gap").split()[1]) / 1e9
+
+
+def floor(what):
+    """Seconds that pause.c takes of a target."""
+    def measure(target):
+        return int(bench.subprocess.run([PROGRAM, what, str(target.pid)], check=True,
+                                        stdout=bench.subprocess.PIPE).stdout) / 1e9
+    return measure
+
+
+def plain(what, number, beside, allowed, limit):
+    return Row(f"{number} {what}", lambda: Plain(what, number), floor(beside), allowed, limit)
+
+
+ROWS = [
+    *(plain("threads", n, "stop", lambda s: 2 * s, "2 x the bare ptrace calls") for n in (1000, 10000)),
+    *(plain("mappings", n, "maps", lambda s: 1.5 * s + 0.002, "1.5 x a read of maps + 2 ms")
+      for n in (20000, 60000)),
+]
+
+
+def once(row, target, store):
+    """(beside, pause_us, gap) in seconds."""
+    beside = row.beside(target)
+    target.gap()
+    live.heapx("snap", target.pid, "-o", store, "--analyse", "later", ok=(0, 3))
+    gap = target.gap()
+    pause = live.row(store, "SELECT pause_us p FROM snapshots ORDER BY snapshot DESC LIMIT 1")["p"] / 1e6
+    return beside, pause, gap
+
+
+def measure(row, rounds, store):
+    with row.start() as target:
+        beside, pause, gap = (min(column) for column in
+                              zip(*(once(row, target, store) for _ in range(rounds))))
+    allowed = row.allowed(beside)
+    return {"row": row.name, "beside_ms": 1e3 * beside, "pause_ms": 1e3 * pause, "gap_ms": 1e3 * gap,
+            "allowed_ms": 1e3 * allowed, "ratio": pause / allowed, "limit": row.limit}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    only = [name for name in options.only.split(",") if name]
+    found = []
+    print(f"{'':18}{'beside':>10}{'pause_us':>10}{'own clock':>11}{'ratio':>8}  at most")
+    for row in ROWS:
+        if only and not any(name in row.name for name in only):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            found.append(measure(row, options.rounds, f"{folder}/s.db"))
+        last = found[-1]
+        print(f"{row.name:18}{last['beside_ms']:7.2f} ms{last['pause_ms']:7.2f} ms{last['gap_ms']:8.2f} ms"
+              f"{last['ratio']:8.2f}  {row.limit}", flush=True)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(found, file, indent=1)
+    return any(row["ratio"] > 1 for row in found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
