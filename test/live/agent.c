@@ -423,6 +423,64 @@ static void deadline_holds(void)
     end_other(pid);
 }
 
+enum { CROWD = 400, CROWD_IN_CALLS = 150 };
+
+static void *in_crowd(void *waits)
+{
+    prctl(PR_SET_NAME, "crowd");
+    if (waits)
+        in_epoll(NULL);
+    for (;;)
+        pause();
+    return NULL;
+}
+
+static void make_crowd(void)
+{
+    pthread_attr_t attr;
+    pthread_t thread;
+    pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, 65536);
+    for (intptr_t i = 0; i < CROWD; i++)
+        while (pthread_create(&thread, &attr, in_crowd, (void *)(i < CROWD_IN_CALLS ? 1L : 0L)) !=
+               0)
+            usleep(100);
+    prctl(PR_SET_NAME, "crowd");
+}
+
+/* All of many threads are seen, with their names, and the calls of those that sleep in one with a
+ * time limit go on, as many as they are. */
+static void many_threads(void)
+{
+    struct hx_agent *agent;
+    pid_t pid = start_other(make_crowd);
+    atomic_store(&shared->interrupted, 0);
+    atomic_store(&shared->early, 0);
+    atomic_store(&shared->in_time, 0);
+    usleep(100000);
+    expect(!hx_agent_start(pid, &agent), "the agent starts");
+    for (int i = 0; i < 5; i++) {
+        struct hx_agent_result result;
+        hx_error *err = capture(agent, &result, 0, NULL);
+        if (err)
+            fail("many threads can be captured", err->why);
+        expect(result.n_threads == CROWD + 1, "every thread is there");
+        for (size_t k = 0; k < result.n_threads; k++)
+            expect(result.thread[k].has_regs && strcmp(result.thread[k].comm, "crowd") == 0,
+                   "with its registers and its name");
+        hx_agent_result_deinit(&result);
+    }
+    for (int i = 0; i < 100 && atomic_load(&shared->in_time) < CROWD_IN_CALLS; i++)
+        usleep(50000);
+    printf("%lu time limits of %d threads ran out\n", atomic_load(&shared->in_time),
+           CROWD_IN_CALLS);
+    expect(atomic_load(&shared->in_time) >= CROWD_IN_CALLS, "their time limits run out");
+    expect(atomic_load(&shared->early) == 0, "none of them early");
+    expect(atomic_load(&shared->interrupted) == 0, "no call of many came back with EINTR");
+    hx_agent_stop(agent);
+    end_other(pid);
+}
+
 /* Each of these threads adds one to the first word of the pattern, then sets the last to the
  * same, and starts the next before it ends. */
 static void *in_relay(void *unused)
@@ -545,6 +603,7 @@ int main(void)
     killed_captures(seed);
     unreadable_pages();
     deadline_holds();
+    many_threads();
     short_lived_threads();
     number_used_again();
     puts("PASS");
