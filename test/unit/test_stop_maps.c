@@ -129,7 +129,10 @@ static void cut_lines(void **state)
     assert_int_equal(maps.n, 3);
     assert_mapping(&maps.now[1], 0x2000, 0x5000, "/x", 12288, 0, 0);
     assert_ptr_equal(maps.now[2].path, maps.before[2].path);
-    assert_non_null(update(&maps, "1000-2000 rw-p 00000000 00:00 0 \nRss: 4 kB\n"));
+    hx_error *err = update(&maps, "1000-2000 rw-p 00000000 00:00 0 \nRss: 4 kB\n");
+    assert_non_null(err);
+    assert_int_equal(err->kind, HX_E_CORRUPT);
+    hx_error_free(err);
     end(&maps);
 }
 
