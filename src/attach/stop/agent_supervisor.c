@@ -328,11 +328,11 @@ _Noreturn void hx_agent_supervise(pid_t pid, int socket, struct hx_agent_shared 
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_FSIZE, &files);
     }
+    keep_only(socket);
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) { /* of many threads files are kept open */
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
-    keep_only(socket);
     hx_oom_volunteer(); /* also where heapx did not */
     /* not from malloc, which a thread that was not forked may have locked (sanitizers' may) */
     struct supervisor *self =
