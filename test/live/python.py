@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 
+import core
 import live
 from live import Target, check, heapx
 
@@ -293,6 +294,21 @@ def frames(folder):
         check_locals(store, interpreter)
 
 
+def stack_of_core(folder):
+    """Of a core: the same frames and variables as of the process."""
+    if not shutil.which("gcore"):
+        return
+    kinds = "SELECT name, module, direct_objects FROM roots WHERE kind = 'frame' AND module LIKE '%.py' ORDER BY address"
+    for interpreter in list(interpreters())[:1 if live.is_set("HX_QUICK") else None]:
+        with start(interpreter, "-c", STANDING, json.dumps([STACKS, FILES])) as target:
+            target.process.stdout.readline()
+            store, other = take(folder, target.pid), f"{folder}/core.db"
+            heapx("import", core.gcore(folder, target.pid), "-o", other, ok=(0, 3))
+        check(frames_by_heapx(store)[0] == frames_by_heapx(other)[0], f"{interpreter}: other frames in a core")
+        check(live.rows(store, kinds) == live.rows(other, kinds), f"{interpreter}: other variables in a core")
+        os.unlink(other)
+
+
 def check_locals(store, interpreter):
     """Variables are roots, and hold what they lead to."""
     root = live.rows(store, "SELECT * FROM roots WHERE kind = 'frame' AND name = 'Holder.hold: held'")
@@ -481,4 +497,4 @@ def damage(folder):
 
 
 if __name__ == "__main__":
-    live.main(counts, malloc, leak, frames, subinterpreters, damage, damage_stacks)
+    live.main(counts, malloc, leak, frames, stack_of_core, subinterpreters, damage, damage_stacks)

@@ -4,7 +4,6 @@
 #include "attach/roots/backtrace.h"
 #include "attach/roots/frame_parts.h"
 #include "base/cleanup.h"
-#include "base/timing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -310,11 +309,9 @@ hx_error *hx_py_frames_find(struct hx_snapshot *snapshot, struct hx_py_classes *
         .codes = {.classes = classes, .layout = &state->layout.code_object},
         .roots = roots,
         .excluded = excluded};
-    const uint64_t begun = hx_timing_begin();
     HX_TRY(list_threads(&tracing));
     HX_TRY(find_turns(&tracing));
     HX_TRY(trace_all(&tracing));
     tell_losses(&tracing);
-    hx_timing_end(begun, "python-frames", tracing.n_frames);
     return NULL;
 }

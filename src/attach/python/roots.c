@@ -2,7 +2,7 @@
 #include "attach/python/roots.h"
 
 #include "attach/python/frames.h"
-#include "base/cleanup.h"
+#include "base/timing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +16,7 @@ struct finding {
     struct hx_python python;
     struct hx_py_classes classes;
     struct hx_py_state state;
+    uint64_t dict_type;
     hx_root_list *roots;
 };
 
@@ -40,7 +41,7 @@ static bool keys_of_dict(struct finding *finding, uint64_t address, struct hx_py
     uint64_t dict, type, table;
     return hx_image_u64(finding->image, address, &dict) && dict && dict % WORD == 0 &&
            hx_image_u64(finding->image, dict + HX_PY_TYPE, &type) &&
-           hx_py_class_at(&finding->classes, type).kind == HX_PY_DICT &&
+           type == finding->dict_type &&
            hx_image_u64(finding->image, dict + HX_PY_DICT_KEYS, &table) &&
            hx_py_keys_at(&finding->classes, table, ret);
 }
@@ -146,6 +147,9 @@ static hx_error *add_generations(struct finding *finding, uint64_t collector)
 static hx_error *find_all(struct finding *finding, hx_ranges *excluded)
 {
     const struct hx_py_state_layout *layout = &finding->state.layout;
+    uint64_t size;
+    hx_module_symbol(finding->modules, finding->python.module, "PyDict_Type", &finding->dict_type,
+                     &size);
     HX_TRY(hx_py_state_read(&finding->python, finding->image, &finding->state));
     for (size_t i = 0; i < finding->state.interpreters.n; i++) {
         const uint64_t at = finding->state.interpreters.v[i];
@@ -180,8 +184,10 @@ hx_error *hx_python_roots(struct hx_snapshot *snapshot, hx_modules *modules,
     if (!snapshot->backtraces || !hx_python_find(modules, peek, &finding.python) ||
         finding.python.refusal || !hx_py_state_layout(&finding.python, peek, &finding.state.layout))
         return NULL;
+    const uint64_t begun = hx_timing_begin();
     HX_TRY(hx_py_classes_init(&finding.classes, &finding.python, modules, &snapshot->image, peek));
     hx_error *err = find_all(&finding, excluded);
+    hx_timing_end(begun, "python-roots", roots->n);
     hx_py_state_deinit(&finding.state);
     hx_py_classes_deinit(&finding.classes);
     return err;
