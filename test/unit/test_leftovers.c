@@ -148,13 +148,13 @@ static void tags(void **state)
             snprintf(name, sizeof name, "a%u", i);
             int rule = rule_at(&drawing, name, 24 * k);
             assert_int_equal(rule, rule_at(&other, name, 24 * k));
-            assert_true(rule_at(&drawing, name, 24 * k + 8) != HX_RULE_field);
+            assert_true(rule_at(&drawing, name, 24 * k + 8) != HX_RULE_tag);
             if ((i + k) % 3) {
-                assert_true(rule != HX_RULE_field && rule != -1);
+                assert_true(rule != HX_RULE_tag && rule != -1);
                 continue;
             }
             stale += rule != -1;
-            found += rule == HX_RULE_field;
+            found += rule == HX_RULE_tag;
         }
     assert_true(stale > 60 && found * 10 > stale * 8); /* some lie across two pages of the image */
     hx_drawing_deinit(&drawing);
@@ -171,7 +171,86 @@ static void no_tags(void **state)
     draw_arrays(&text, &random, false);
     struct hx_drawing drawing = find(&text, 1);
     assert_int_equal(count_rule(&drawing, HX_RULE_field), 0);
+    assert_int_equal(count_rule(&drawing, HX_RULE_tag), 0);
     hx_drawing_deinit(&drawing);
+    hx_text_free(&text);
+}
+
+#define OPTIONALS 400
+
+/* Blocks in which a pointer is there or left over, as the last word tells: what is left over leads
+ * to what another one has by now. A borrowed pointer beside it has nothing to do with the tag;
+ * `owned`: nobody else has what the others point to. */
+static void draw_optionals(struct hx_text *text, bool owned)
+{
+    draw_leaves(text);
+    for (unsigned i = 0; i < OPTIONALS; i++)
+        hx_text_putf(text, "obj p%u 40: %u 0x3ff8000000000000\n", i, 256 * (i + 1));
+    for (unsigned i = 0; i < OPTIONALS; i++) {
+        const bool set = i % 3 != 0;
+        hx_text_putf(text, "obj o%u 72: 0x3ff%04x l%u ", i, i, i % LEAVES);
+        if (set || owned)
+            hx_text_putf(text, "p%u", i);
+        else if (i % 2)
+            hx_text_putf(text, "p%u", (i + 1) % OPTIONALS); /* which has it */
+        else
+            hx_text_puts(text, "0");
+        hx_text_putf(text, " 0 0 0 0 0 %u\n", set);
+    }
+    hx_text_puts(text, "root g: o0 o1\n");
+}
+
+static void optionals(void **state)
+{
+    (void)state;
+    struct hx_text text = {0};
+    for (unsigned owned = 0; owned < 2; owned++) {
+        hx_text_clear(&text);
+        unsigned missed = 0;
+        draw_optionals(&text, owned);
+        struct hx_drawing drawing = find(&text, 1), other = find(&text, 3);
+        for (unsigned i = 0; i < OPTIONALS; i++) {
+            char name[16];
+            snprintf(name, sizeof name, "o%u", i);
+            const int rule = rule_at(&drawing, name, 16);
+            assert_int_equal(rule, rule_at(&other, name, 16));
+            const bool stale = !owned && i % 3 == 0 && i % 2;
+            assert_true(stale || rule != HX_RULE_tag);
+            missed += stale && rule != HX_RULE_tag; /* across two pages of the image */
+            assert_true(rule_at(&drawing, name, 8) != HX_RULE_tag);
+        }
+        assert_true(missed <= OPTIONALS / 100);
+        hx_drawing_deinit(&drawing);
+        hx_drawing_deinit(&other);
+    }
+    hx_text_free(&text);
+}
+
+/* A word that only names what others have, also when it is gone. `owned`: or has some itself. */
+static void names_only(void **state)
+{
+    (void)state;
+    struct hx_text text = {0};
+    for (unsigned owned = 0; owned < 2; owned++) {
+        hx_text_clear(&text);
+        draw_leaves(&text);
+        for (unsigned i = 0; i < OPTIONALS; i++)
+            hx_text_putf(&text, "obj p%u 40: %u 0x3ff8000000000000\n", i, 256 * (i + 1));
+        for (unsigned i = 0; i < OPTIONALS; i++) {
+            hx_text_putf(&text, "obj o%u 72: 0x3ff%04x l%u ", i, i, i % LEAVES);
+            if (i % 20 == 0)
+                hx_text_puts(&text, FREED);
+            else
+                hx_text_putf(&text, owned && i % 4 == 1 ? "p%u" : "l%u",
+                             owned && i % 4 == 1 ? i : i % LEAVES);
+            hx_text_puts(&text, " 0 0 0 0 0 0\n");
+        }
+        hx_text_puts(&text, "root g: o0 o1\n");
+        struct hx_drawing drawing = find(&text, 1);
+        assert_int_equal(rule_at(&drawing, "o1", 16) == HX_RULE_lent, !owned);
+        assert_int_equal(rule_at(&drawing, "o1", 8) == HX_RULE_lent, 0);
+        hx_drawing_deinit(&drawing);
+    }
     hx_text_free(&text);
 }
 
@@ -257,6 +336,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(behind_counts), cmocka_unit_test(counts_of_tables),
         cmocka_unit_test(tags),          cmocka_unit_test(no_tags),
+        cmocka_unit_test(optionals),     cmocka_unit_test(names_only),
         cmocka_unit_test(ends),          cmocka_unit_test(pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

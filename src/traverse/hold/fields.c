@@ -197,8 +197,8 @@ static void find_pointers(const struct fields *fields, hx_obj object, struct wor
         if (i >= words->n)
             break;
         const unsigned rule = HX_EVIDENCE_RULE(graph->evidence[words->end]);
-        *(rule && rule != HX_RULE_piece ? &words->cleared : &words->is.pointers) |= UINT64_C(1)
-                                                                                    << i;
+        const bool cleared = rule && rule != HX_RULE_piece && rule != HX_RULE_lent;
+        *(cleared ? &words->cleared : &words->is.pointers) |= UINT64_C(1) << i;
     }
 }
 

@@ -15,7 +15,8 @@
 struct hx_block_groups;
 
 /* The edges of a snapshot before the judges. The judgement of a word with the smallest number of a
- * rule remains, whoever comes first. */
+ * rule remains, whoever comes first; but what a tag says, no counts know better, and what is lent
+ * is no link. */
 struct hx_judge {
     struct hx_snapshot *snapshot;
     struct hx_graph *graph;
@@ -40,13 +41,19 @@ static inline bool hx_block_fits(uint64_t size, uint64_t request)
     return request <= size && size - request <= (size < ((uint64_t)64 << 10) ? 32 : 32 + 4096);
 }
 
+/* Does what was said of a word remain when a rule is found to hold for it? */
+static inline bool hx_judge_remains(enum hx_rule old, enum hx_rule rule)
+{
+    return old != HX_RULE_NONE &&
+           (old <= rule || old == HX_RULE_tag || (old == HX_RULE_lent && rule > HX_RULE_few));
+}
+
 static inline void hx_judge_edge(const struct hx_judge *judge, hx_eidx e, enum hx_rule rule)
 {
     hx_evidence *evidence = &judge->graph->evidence[e];
     hx_evidence now = __atomic_load_n(evidence, __ATOMIC_RELAXED);
     for (;;) {
-        unsigned old = HX_EVIDENCE_RULE(now);
-        if (old && old <= (unsigned)rule)
+        if (hx_judge_remains((enum hx_rule)HX_EVIDENCE_RULE(now), rule))
             return;
         hx_evidence wanted = HX_EVIDENCE(rule, HX_EVIDENCE_KIND(now));
         if (__atomic_compare_exchange_n(evidence, &now, wanted, true, __ATOMIC_RELAXED,

@@ -34,7 +34,9 @@ enum hx_rank { HX_RANK_FIRM = 0, HX_RANK_SPARSE = 1, HX_RANK_STRAY = 2 };
     X(17, pointer, HX_RANK_FIRM, "a pointer by its type")                                          \
     X(18, scalar, HX_RANK_STRAY, "in a field that is no pointer by its type")                      \
     X(19, other, HX_RANK_STRAY, "to what cannot be of the type that it points to")                 \
-    X(20, weak, HX_RANK_STRAY, "a reference that keeps nothing alive")
+    X(20, weak, HX_RANK_STRAY, "a reference that keeps nothing alive")                             \
+    X(21, tag, HX_RANK_STRAY, "left over, by a tag beside it")                                     \
+    X(22, lent, HX_RANK_SPARSE, "to what others have, as those alike, some of which is gone")
 
 enum hx_rule {
     HX_RULE_NONE = 0,
