@@ -33,8 +33,7 @@ STRAY_MEDIAN, STRAY_WORST = 0.3, 1
 RECORDED_SETS_CXX = 5
 
 # Not reached yet: the part of bytes that is named and wrong.
-OPEN_WRONG = {"containers_libcxx": 3, "event_server_libcxx": 1.5, "interpreter": 2,
-              "interpreter_libcxx": 2, "u_pool": 9, "u_xml": 24}
+OPEN_WRONG = {"containers_libcxx": 3, "event_server_libcxx": 1.5, "u_pool": 9, "u_xml": 24}
 OPEN_SETS = {"v_search": 60}
 
 # Source: language, then its variants. The first were there when rules and thresholds were made.
@@ -72,11 +71,13 @@ LATER = {
     "v_rpc": ("C++",),
     "v_search": ("C++",),
     "v_trie": ("C",),
+    "w_shop": ("C++",),
+    "w_spool": ("C",),
 }
 PROGRAMS = {**FITTED, **LATER}
 # What every `make check` looks at.
 QUICK = ("btrees", "containers_libcxx", "event_server", "interpreter", "json_dom", "kv_store",
-         "plain_churn", "sessions_stripped", "threaded_server")
+         "plain_churn", "sessions_stripped", "threaded_server", "w_spool")
 
 
 class Truth:

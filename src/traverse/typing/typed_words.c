@@ -12,6 +12,8 @@
 
 #define SMALL 40 /* bytes of a block */
 #define AHEAD 32 /* edges */
+#define ALIKE 32 /* words of a field: fewer say nothing */
+#define LENT  97 /* percent of them, that others lead to, too */
 
 /* The type that an object is as a whole, in the table; 0: none, or nothing of the table. */
 static uint32_t type_as_whole(const hx_typing *typing, const struct hx_graph *graph, hx_obj object)
@@ -30,11 +32,18 @@ static uint32_t type_as_whole(const hx_typing *typing, const struct hx_graph *gr
 
 /* --- ranks ----------------------------------------------------------------------- */
 
-/* What counts of blocks alike say of a pointer field, its type knows better; whether a pointer of
- * an array is in use it does not know. */
-static bool is_outdone(enum hx_rule rule, bool single)
+/* What counts of blocks alike say of a pointer field, its type knows better. It does not know
+ * whether a pointer of an array is in use, whether there is something in a union, and what void
+ * pointers are for. */
+static bool is_outdone(const struct hx_word_map *map, uint64_t offset, bool repeats,
+                       enum hx_rule rule)
 {
-    return rule == HX_RULE_bytes || rule == HX_RULE_field || (rule == HX_RULE_slack && single);
+    const uint64_t word = repeats && map->n ? offset / 8 % map->n : offset / 8;
+    const uint32_t says = hx_map_word(map, offset, repeats);
+    if (says == HX_WORD_OPEN || says == HX_WORD_ANY || hx_word_is_perhaps(map, word))
+        return false;
+    return rule == HX_RULE_bytes || rule == HX_RULE_field ||
+           (rule == HX_RULE_slack && !repeats && word < map->n);
 }
 
 /* Is an object one of a type and nothing more, so that what lies behind its end is left over? Where
@@ -48,13 +57,28 @@ static bool ends_with_type(const hx_typing *typing, const struct hx_graph *graph
            hx_typing_is_whole(typing, graph, object, type);
 }
 
+#define PLAIN UINT32_MAX
+
+/* A pointer to text or numbers that leads to a class, or a void pointer of a field. */
+struct loose_word {
+    hx_eidx edge;
+    uint32_t field; /* PLAIN: of the former kind */
+};
+
+/* Void pointers of one field of a type. */
+struct loose_field {
+    uint64_t all, held;
+};
+
 struct judging {
     hx_typing *typing;
     struct hx_snapshot *snapshot;
     struct hx_graph *graph;
-    HX_VEC(hx_eidx) plain; /* words that are pointers to text or numbers, and lead to a class */
-    uint64_t *classes;     /* bits of what these lead to; NULL: none does */
-    uint64_t *held;        /* of these: another word leads there, too */
+    HX_VEC(struct loose_word) loose; /* by edge */
+    HX_VEC(struct loose_field) fields;
+    struct hx_pairs field_of; /* types and words to fields */
+    uint64_t *wanted;         /* bits of what loose words lead to; NULL: there are none */
+    uint64_t *held;           /* of these: another word leads there, too */
 };
 
 /* Does a word lead to what is not of the type that it points to? */
@@ -73,7 +97,21 @@ static hx_error *leads_to_other(hx_typing *typing, const struct hx_graph *graph,
     return NULL;
 }
 
-/* Notes a pointer to text or numbers that leads to the start of a class. */
+/* Notes a word whose type does not say what it leads to. */
+static hx_error *note_loose(struct judging *judging, hx_eidx edge, uint32_t field)
+{
+    const struct hx_graph *graph = judging->graph;
+    const size_t words = (size_t)graph->n / 64 + 1;
+    if (!judging->wanted) {
+        HX_NEED(judging->wanted = calloc(2 * words, sizeof *judging->wanted));
+        judging->held = judging->wanted + words;
+    }
+    hx_bit_set(judging->wanted, hx_edge_target(graph->edge[edge]));
+    HX_NEED(hx_vec_push(&judging->loose, ((struct loose_word){edge, field})));
+    return NULL;
+}
+
+/* A pointer to text or numbers that leads to the start of a class. */
 static hx_error *note_plain(struct judging *judging, hx_eidx edge)
 {
     const struct hx_graph *graph = judging->graph;
@@ -81,17 +119,26 @@ static hx_error *note_plain(struct judging *judging, hx_eidx edge)
     if (hx_edge_kind_of(graph->edge[edge]) != HX_EDGE_START ||
         graph->typed[target] != HX_TYPED(HX_CONFIDENCE_CERTAIN, HX_TYPED_VTABLE))
         return NULL;
-    const size_t words = (size_t)graph->n / 64 + 1;
-    if (!judging->classes) {
-        HX_NEED(judging->classes = calloc(2 * words, sizeof *judging->classes));
-        judging->held = judging->classes + words;
-    }
-    hx_bit_set(judging->classes, target);
-    HX_NEED(hx_vec_push(&judging->plain, edge));
-    return NULL;
+    return note_loose(judging, edge, PLAIN);
 }
 
-/* Words that are no such pointers may be what holds them. */
+/* A void pointer that is not left over. */
+static hx_error *note_any(struct judging *judging, hx_eidx edge, uint32_t type, uint64_t word)
+{
+    const struct hx_graph *graph = judging->graph;
+    uint32_t *field;
+    if (hx_edge_kind_of(graph->edge[edge]) != HX_EDGE_START || word > UINT32_MAX ||
+        hx_rule_rank(HX_EVIDENCE_RULE(graph->evidence[edge])) == HX_RANK_STRAY)
+        return NULL;
+    HX_TRY(hx_pairs_at(&judging->field_of, hx_pair_key(type, (uint32_t)word), &field));
+    if (*field == HX_NO_PAIR) {
+        *field = (uint32_t)judging->fields.n;
+        HX_NEED(hx_vec_push(&judging->fields, ((struct loose_field){0})));
+    }
+    return note_loose(judging, edge, *field);
+}
+
+/* Words that are not loose may be what holds them. */
 static void find_holders(struct judging *judging)
 {
     const struct hx_graph *graph = judging->graph;
@@ -99,33 +146,47 @@ static void find_holders(struct judging *judging)
     size_t next = 0; /* the first of these that is not before e */
     for (hx_eidx e = 0; e < graph->n_edges; e++) {
         const hx_obj target = hx_edge_target(graph->edge[e]);
-        if (next < judging->plain.n && judging->plain.v[next] == e)
+        if (next < judging->loose.n && judging->loose.v[next].edge == e)
             next++;
-        else if (hx_bit(judging->classes, target) &&
+        else if (hx_bit(judging->wanted, target) &&
                  hx_edge_kind_of(graph->edge[e]) <= HX_EDGE_KNOWN &&
                  hx_rule_rank(HX_EVIDENCE_RULE(graph->evidence[e])) != HX_RANK_STRAY)
             hx_bit_set(judging->held, target);
     }
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        if (hx_bit(judging->classes, edge->target) && edge->kind <= HX_EDGE_KNOWN &&
+        if (hx_bit(judging->wanted, edge->target) && edge->kind <= HX_EDGE_KNOWN &&
             !hx_root_is_scratch(&snapshot->roots.v[edge->root]))
             hx_bit_set(judging->held, edge->target);
     }
 }
 
 /* Where something else may hold an object of a class, a pointer to text or numbers is what memory
- * of another kind has left behind. */
-static void judge_plain(struct judging *judging)
+ * of another kind has left behind. Void pointers that lead to what others have, nearly all of a
+ * field, only name it. */
+static void judge_loose(struct judging *judging)
 {
     struct hx_graph *graph = judging->graph;
-    if (!judging->classes)
+    if (!judging->wanted)
         return;
     find_holders(judging);
-    for (size_t i = 0; i < judging->plain.n; i++) {
-        const hx_eidx e = judging->plain.v[i];
-        if (hx_bit(judging->held, hx_edge_target(graph->edge[e])))
-            graph->evidence[e] = HX_EVIDENCE(HX_RULE_other, HX_EVIDENCE_KIND(graph->evidence[e]));
+    for (size_t i = 0; i < judging->loose.n; i++) {
+        const struct loose_word *word = &judging->loose.v[i];
+        if (word->field == PLAIN)
+            continue;
+        judging->fields.v[word->field].all++;
+        judging->fields.v[word->field].held +=
+            hx_bit(judging->held, hx_edge_target(graph->edge[word->edge]));
+    }
+    for (size_t i = 0; i < judging->loose.n; i++) {
+        const struct loose_word *word = &judging->loose.v[i];
+        const bool plain = word->field == PLAIN;
+        const struct loose_field *field = &judging->fields.v[plain ? 0 : word->field];
+        if (!hx_bit(judging->held, hx_edge_target(graph->edge[word->edge])) ||
+            (!plain && (field->all < ALIKE || field->held * 100 < field->all * LENT)))
+            continue;
+        graph->evidence[word->edge] = HX_EVIDENCE(plain ? HX_RULE_other : HX_RULE_lent,
+                                                  HX_EVIDENCE_KIND(graph->evidence[word->edge]));
     }
 }
 
@@ -151,12 +212,13 @@ static hx_error *judge_words(struct judging *judging, hx_obj object, uint32_t ty
             rule = HX_RULE_other;
         else if (word == HX_WORD_SCALAR || (ends && hx_edge_offset(graph->edge[e]) / 8 >= map->n))
             rule = HX_RULE_scalar;
-        else if (word != HX_WORD_OPEN &&
-                 is_outdone(HX_EVIDENCE_RULE(evidence),
-                            !repeats && hx_edge_offset(graph->edge[e]) / 8 < map->n))
+        else if (is_outdone(map, hx_edge_offset(graph->edge[e]), repeats,
+                            HX_EVIDENCE_RULE(evidence)))
             rule = HX_RULE_pointer;
         if (rule != HX_RULE_NONE)
             graph->evidence[e] = HX_EVIDENCE(rule, HX_EVIDENCE_KIND(evidence));
+        else if (word == HX_WORD_ANY && !repeats)
+            HX_TRY(note_any(judging, e, type, hx_edge_offset(graph->edge[e]) / 8));
     }
     return NULL;
 }
@@ -176,7 +238,7 @@ static hx_error *judge_objects(struct judging *judging)
         if (map->n)
             HX_TRY(judge_words(judging, i, type, map));
     }
-    judge_plain(judging);
+    judge_loose(judging);
     return NULL;
 }
 
@@ -186,8 +248,10 @@ hx_error *hx_typing_judge(hx_typing *typing, struct hx_snapshot *snapshot)
     if (!snapshot->graph.typed || !snapshot->graph.evidence)
         return NULL;
     hx_error *err = judge_objects(&judging);
-    free(judging.classes);
-    hx_vec_free(&judging.plain);
+    free(judging.wanted);
+    hx_vec_free(&judging.loose);
+    hx_vec_free(&judging.fields);
+    hx_pairs_free(&judging.field_of);
     return err;
 }
 

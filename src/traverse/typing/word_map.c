@@ -18,8 +18,10 @@ void hx_word_maps_init(struct hx_word_maps *maps, const struct hx_type_table *ta
 
 void hx_word_maps_deinit(struct hx_word_maps *maps)
 {
-    for (size_t i = 0; i < maps->maps.n; i++)
+    for (size_t i = 0; i < maps->maps.n; i++) {
         free(maps->maps.v[i].word);
+        free(maps->maps.v[i].perhaps);
+    }
     for (size_t i = 0; i < maps->names.n; i++) {
         free(maps->names.v[i].name);
         free(maps->names.v[i].types);
@@ -426,6 +428,16 @@ static hx_error *apply_hints(struct hx_word_maps *maps, uint32_t type, uint64_t 
     return NULL;
 }
 
+/* Nobody knows whether what a union is said to have is there. */
+static hx_error *note_union(struct hx_word_map *map, uint64_t offset, uint64_t size)
+{
+    if (!map->perhaps)
+        HX_NEED(map->perhaps = calloc(map->n / 64 + 1, sizeof *map->perhaps));
+    for (uint64_t i = offset / WORD; i * WORD < offset + size && i < map->n; i++)
+        map->perhaps[i / 64] |= UINT64_C(1) << i % 64;
+    return NULL;
+}
+
 /* What the hints say lies in fields of a record: parts that are mapped last. */
 static hx_error *push_within(struct mapping *mapping, const struct part *record)
 {
@@ -446,9 +458,12 @@ static hx_error *push_within(struct mapping *mapping, const struct part *record)
             continue;
         HX_TRY(find_target(maps, hint, plain.s, &part.type));
         part.offset += step.offset;
-        if (part.type && part.type < maps->table->n_types &&
-            maps->table->type[part.type].size <= maps->table->type[step.type].size)
-            HX_NEED(hx_vec_push(&mapping->within, part));
+        if (!part.type || part.type >= maps->table->n_types ||
+            maps->table->type[part.type].size > maps->table->type[step.type].size)
+            continue;
+        HX_NEED(hx_vec_push(&mapping->within, part));
+        if (maps->table->type[step.type].kind == HX_TYPE_UNION)
+            HX_TRY(note_union(mapping->map, part.offset, maps->table->type[part.type].size));
     }
     return NULL;
 }

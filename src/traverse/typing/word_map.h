@@ -35,7 +35,14 @@ struct hx_word_map {
     uint32_t tail, tail_from; /* a flexible array: words of an element, that go on from there */
     bool scalars;             /* all words are scalars: objects of this type hold nothing */
     bool self;                /* a word points to the type itself */
+    uint64_t *perhaps;        /* bits of words: a hint says what a union has, which may be nothing;
+                               * NULL: of none; owned */
 };
+
+static inline bool hx_word_is_perhaps(const struct hx_word_map *map, uint64_t word)
+{
+    return map->perhaps && word < map->n && map->perhaps[word / 64] >> word % 64 & 1;
+}
 
 /* A type that the table does not have: of a hint; what new[] makes of an element that has to be
  * destroyed: their number, and they; something that begins with a type, nobody knows which; or what
