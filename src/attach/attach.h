@@ -14,8 +14,12 @@
 typedef struct hx_attach hx_attach;
 typedef struct hx_code hx_code; /* sym/code.h */
 
+/* precopy.h: beside the running target, where that can be; AUTO: where it shortens the stop. */
+enum hx_pause { HX_PAUSE_AUTO, HX_PAUSE_COPY, HX_PAUSE_PRECOPY };
+
 struct hx_capture_options {
     uint64_t max_pause_ns; /* 0: none. A stop that would last longer is given up */
+    enum hx_pause pause;   /* how the copy is made */
     unsigned threads;      /* readers in the agent; 0: 2 */
     uint64_t names_ns; /* what names of debug information may take; then the snapshot is `unnamed`.
                           0: a while, and what is missing then is left out */

@@ -40,6 +40,10 @@ struct process {
     uint64_t short_calls_noted; /* of those that the agent counts */
 };
 
+/* How much there must be to copy for pre-copy to be worth a second stop and a call in the target:
+ * less is copied within some milliseconds. */
+static const uint64_t precopy_from = 64 << 20;
+
 /* One capture, of several stops if need be. */
 struct capture {
     struct process *process;
@@ -48,7 +52,8 @@ struct capture {
     struct hx_agent_request request;
     int memory_fd; /* of the try before; -1: none */
     uint64_t longest_us;
-    unsigned damaged; /* walks that met damage */
+    unsigned damaged;           /* walks that met damage */
+    char why_not[HX_AGENT_WHY]; /* no pre-copy; "": there was, or none was asked for */
 };
 
 /* --- before the stop ------------------------------------------------------------------ */
@@ -228,6 +233,7 @@ static hx_error *stop_and_walk(struct capture *capture, struct hx_snapshot **ret
     hx_error *refused = hx_agent_capture(capture->process->agent, &capture->request,
                                          &capture->memory_fd, capture->progress, &result);
     uint64_t pause_us = (result.pause_ns + 500) / 1000;
+    memcpy(capture->why_not, result.why_not, sizeof capture->why_not);
     if (pause_us > capture->longest_us)
         capture->longest_us = pause_us;
     if (refused && refused->kind == HX_E_BUSY && result.locked && !capture->request.accept_locked) {
@@ -239,6 +245,12 @@ static hx_error *stop_and_walk(struct capture *capture, struct hx_snapshot **ret
     HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
     bool locked = result.locked;
     hx_error *err = hx_snapshot_create(&snapshot);
+    if (!err && result.precopied) {
+        snapshot->method = "precopy";
+        snapshot->precopied = true;
+        snapshot->prepare_us = result.prepare_ns / 1000;
+        snapshot->held_us = (result.held_ns + 999) / 1000;
+    }
     if (!err)
         err = fill_snapshot(capture, snapshot, &result, ret_verdict);
     capture->memory_fd = result.memory_fd;
@@ -262,6 +274,9 @@ static hx_error *finish_capture(struct capture *capture, struct hx_snapshot *sna
     note_short_calls(capture->process, snapshot);
     hx_target_finish(&capture->process->attach, snapshot);
     snapshot->pause_us = capture->longest_us;
+    if (capture->why_not[0])
+        hx_snapshot_note(snapshot, false, "no pre-copy, because %s: the stop copied all",
+                         capture->why_not);
     return NULL;
 }
 
@@ -317,6 +332,9 @@ static hx_error *capture_process(hx_attach *attach, const struct hx_capture_opti
     capture->progress = progress;
     capture->memory_fd = -1;
     capture->request.max_pause_ns = options->max_pause_ns;
+    capture->request.precopy_from = options->pause == HX_PAUSE_AUTO      ? precopy_from
+                                    : options->pause == HX_PAUSE_PRECOPY ? 0
+                                                                         : UINT64_MAX;
     capture->request.threads = options->threads ? options->threads : 2;
     pid_t living = hx_proc_living(process->pid);
     attach->via = living ? living : attach->via;

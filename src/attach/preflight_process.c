@@ -7,6 +7,7 @@
 #include "attach/alloc/alloc.h"
 #include "attach/live_image.h"
 #include "attach/memory_limits.h"
+#include "attach/precopy.h"
 #include "attach/stop/copy.h"
 #include "attach/stop/pagemap.h"
 #include "base/cleanup.h"
@@ -304,6 +305,29 @@ static void check_memory(struct hx_preflight *p, struct hx_check *check)
     hx_limits_deinit(&limits);
 }
 
+/* --- Its stop ----------------------------------------------------------------- */
+
+static void check_pause(struct hx_preflight *p, struct hx_check *check)
+{
+    struct hx_mapping *mapping = NULL;
+    size_t n = 0;
+    char why[HX_UFFD_WHY];
+    hx_error *err = hx_proc_read_mappings(p->via, "smaps", &mapping, &n);
+    if (err)
+        hx_check_say(check, HX_CHECK_UNKNOWN, "", "its mappings cannot be read");
+    else if (hx_precopy_possible(p->via, mapping, n, why))
+        hx_check_say(check, HX_CHECK_OK, "",
+                     "of a large heap only what is written meanwhile is "
+                     "copied in the stop (precopy)");
+    else
+        hx_check_say(check, HX_CHECK_NO, "",
+                     "the stop lasts as long as the copy: no pre-copy, "
+                     "because %s",
+                     why);
+    hx_error_free(err);
+    hx_mappings_free(mapping, n);
+}
+
 /* --- Its malloc --------------------------------------------------------------- */
 
 enum { WORDS_STEP = 1 << 16, WORDS_MAX = 16 << 20 };
@@ -464,6 +488,7 @@ const struct hx_preflight_check hx_process_checks[] = {
     {.name = "namespaces", .required = false, .kind = HX_E_FAIL, .run = check_namespaces},
     {.name = "its_seccomp", .required = false, .kind = HX_E_FAIL, .run = check_its_seccomp},
     {.name = "memory", .required = false, .kind = HX_E_LIMIT, .run = check_memory},
+    {.name = "pause", .required = false, .kind = HX_E_FAIL, .run = check_pause},
     {.name = "allocator", .required = false, .kind = HX_E_FAIL, .run = check_allocator},
     {.name = NULL},
 };

@@ -117,6 +117,7 @@ static void parse_figure(const char *line, const char *end, struct hx_mapping *o
     for (const char *flag = line + len; flag + 3 <= end; flag += 3) {
         out->device |= memcmp(flag, " io", 3) == 0 || memcmp(flag, " pf", 3) == 0;
         out->huge |= memcmp(flag, " ht", 3) == 0;
+        out->userfault |= memcmp(flag, " u", 2) == 0 && memchr("miw", flag[2], 3);
     }
 }
 

@@ -19,9 +19,10 @@ struct hx_mapping {
     uint64_t dev, inode;
     char *path; /* as the kernel prints it: "/usr/lib/x.so", "[heap]", "" */
     uint64_t rss_bytes, anonymous_bytes, swap_bytes;
-    bool device;  /* VM_IO or VM_PFNMAP: never read */
-    bool huge;    /* VM_HUGETLB: counts for no figure of the kernel's */
-    bool deleted; /* the file's name is gone */
+    bool device;    /* VM_IO or VM_PFNMAP: never read */
+    bool userfault; /* somebody's userfaultfd looks after it */
+    bool huge;      /* VM_HUGETLB: counts for no figure of the kernel's */
+    bool deleted;   /* the file's name is gone */
     char *local; /* of a core: where that file lies here, "" where it is not to be had; else NULL */
 };
 

@@ -262,11 +262,13 @@ struct hx_snapshot {
     pid_t pid;
     char *comm, *exe;
     uint64_t pause_us;
-    bool pause_unknown;   /* nobody stopped it for this snapshot */
-    const char *method;   /* "copy", ...: a literal */
-    char *allocator;      /* "glibc 2.36", "none found"; owned */
-    bool complete;        /* false: partial, notes say what is missing */
-    struct hx_text notes; /* sentences joined by "; " */
+    bool precopied;               /* most of it was copied beside the running target: */
+    uint64_t prepare_us, held_us; /* before its stop; the longest hold of the mappings' lock */
+    bool pause_unknown;           /* nobody stopped it for this snapshot */
+    const char *method;           /* "copy", ...: a literal */
+    char *allocator;              /* "glibc 2.36", "none found"; owned */
+    bool complete;                /* false: partial, notes say what is missing */
+    struct hx_text notes;         /* sentences joined by "; " */
 
     /* the process */
     struct hx_mapping *mapping;

@@ -16,7 +16,7 @@
 #include "traverse/why/backwards.h"
 
 #define HX_STORE_APPLICATION_ID 0x48505831 /* "HPX1" */
-#define HX_STORE_SCHEMA         11
+#define HX_STORE_SCHEMA         12
 
 /* An open store. One thread at a time uses it; only hx_store_interrupt() may come from
  * another one. */

@@ -1,11 +1,17 @@
 /* pause.c - targets that are long to stop without a heap, and the least that any stop of them
  * takes.
  *
- *     pause threads|mappings N    a target: prints "ready"; for each line on its input "gap NS",
- * the longest that one of its threads, which looks at the clock all the while, did not come to do
- * so since the line before pause stop PID              all threads seized, then interrupted, waited
- * for, asked for their general and extended registers, and let go: nanoseconds from the first
- * interrupt to the last release pause maps PID              one read of /proc/PID/maps: nanoseconds
+ *     pause threads|mappings N   a target without a heap
+ *     pause heap|dirty N         a target with N MiB of blocks, of whose pages it writes none, or
+ * one of 64 again and again
+ *
+ * Prints "ready"; for each line on its input "gap NS", the longest that one of its threads, which
+ * looks at the clock all the while, did not come to do so since the line before.
+ *
+ *     pause stop PID             all threads seized, then interrupted, waited for, asked for their
+ *                                general and extended registers, and let go: nanoseconds from the
+ *                                first interrupt to the last release
+ *     pause maps PID             one read of /proc/PID/maps: nanoseconds
  */
 #include <dirent.h>
 #include <elf.h>
@@ -76,14 +82,45 @@ static void make_mappings(long n)
             exit(3);
 }
 
+enum { BLOCK = 240 };
+
+static char *heap;
+static size_t heap_bytes;
+
+static void make_heap(long mib)
+{
+    void **last = NULL;
+    for (heap_bytes = 0; heap_bytes < (size_t)mib << 20; heap_bytes += BLOCK + 16) {
+        void **block = malloc(BLOCK);
+        if (!block)
+            exit(3);
+        *block = last;
+        heap = heap ? heap : (char *)block;
+        last = block;
+    }
+}
+
+/* The blocks lie one behind the other: a page of 64, in the second word of whatever is there. */
+static void *write_pages(void *unused)
+{
+    for (;; usleep(10000))
+        for (size_t at = 0; at + PAGE < heap_bytes; at += 64 * PAGE)
+            heap[at + 8]++;
+    return unused;
+}
+
 static int be_target(const char *what, long n)
 {
     pthread_t thread;
     char line[16];
     if (strcmp(what, "threads") == 0)
         make_threads(n);
-    else
+    else if (strcmp(what, "mappings") == 0)
         make_mappings(n);
+    else
+        make_heap(n);
+    if (strcmp(what, "dirty") == 0 && pthread_create(&thread, NULL, write_pages, NULL) != 0)
+        return 3;
     if (pthread_create(&thread, NULL, watch_clock, NULL) != 0)
         return 3;
     printf("ready\n");

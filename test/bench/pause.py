@@ -4,7 +4,7 @@
     pause.py [--rounds N] [--only NAME,NAME] [--json FILE]
 
 Run by `scripts/bench pause`. A row for each target of ROWS: what pause.c measures beside it (bare ptrace calls on
-all threads; one read of /proc/PID/maps), pause_us, and what the target's own clock says: the longest gap of
+all threads; one read of /proc/PID/maps; a stop that copies all), pause_us, and what the target's own clock says: the longest gap of
 a thread that does nothing but look at it. They take turns, each is the least of its rounds; on a machine that
 does something else the gap says more about that. `ratio` is pause_us to what is allowed, which the last
 column spells out: above 1 the row fails, and so does the program.
@@ -46,6 +46,21 @@ def floor(what):
     return measure
 
 
+def copied(target):
+    """Seconds that it stands still when all is copied in the stop."""
+    with tempfile.TemporaryDirectory() as folder:
+        return snap(target, f"{folder}/s.db", "copy")
+
+
+def snap(target, store, method):
+    live.heapx("snap", target.pid, "-o", store, "--analyse", "later", "--pause", method, ok=(0, 3))
+    return live.row(store, "SELECT pause_us p FROM snapshots ORDER BY snapshot DESC LIMIT 1")["p"] / 1e6
+
+
+def heap(what, mib, seconds, limit):
+    return Row(f"{mib} MiB {what}", lambda: Plain(what, mib), copied, lambda s: min(seconds, s / 50), limit)
+
+
 def plain(what, number, beside, allowed, limit):
     return Row(f"{number} {what}", lambda: Plain(what, number), floor(beside), allowed, limit)
 
@@ -54,6 +69,10 @@ ROWS = [
     *(plain("threads", n, "stop", lambda s: 2 * s, "2 x the bare ptrace calls") for n in (1000, 10000)),
     *(plain("mappings", n, "maps", lambda s: 1.5 * s + 0.002, "1.5 x a read of maps + 2 ms")
       for n in (20000, 60000)),
+    heap("heap", 1024, 0.002, "2 ms, and 1/50 of copy"),
+    heap("heap", 4096, 0.004, "4 ms, and 1/50 of copy"),
+    Row("1024 MiB dirty", lambda: Plain("dirty", 1024), copied, lambda _: 0.002 + 4096 * 2e-6,
+        "2 ms + 2 us for each of 4,096 pages"),
 ]
 
 
@@ -61,9 +80,8 @@ def once(row, target, store):
     """(beside, pause_us, gap) in seconds."""
     beside = row.beside(target)
     target.gap()
-    live.heapx("snap", target.pid, "-o", store, "--analyse", "later", ok=(0, 3))
+    pause = snap(target, store, "auto")
     gap = target.gap()
-    pause = live.row(store, "SELECT pause_us p FROM snapshots ORDER BY snapshot DESC LIMIT 1")["p"] / 1e6
     return beside, pause, gap
 
 

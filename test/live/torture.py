@@ -2,7 +2,7 @@
 """torture.py - a target must not notice, and a killed heapx must leave nothing behind.
 
     torture.py [TEST...]     environment: HX_SNAPSHOTS (15; 30 with
-    HX_NIGHTLY=1), HX_SEED
+    HX_NIGHTLY=1), HX_SEED, HX_PAUSE (methods of --pause that take turns)
 
 Runs test/live/torture undisturbed and then under many snapshots, with heapx killed by
 SIGKILL at a random moment in half of them. The outcome must be the same; after each
@@ -21,6 +21,8 @@ import time
 import live
 from live import check
 
+# which ways of copying take turns
+METHODS = os.environ.get("HX_PAUSE", "copy precopy").split()
 SNAPSHOTS = int(os.environ.get("HX_SNAPSHOTS", "30" if live.is_set("HX_NIGHTLY") else "15"))
 
 
@@ -69,9 +71,9 @@ def undisturbed(_folder):
         check(line == "outcome eintr=0 early=0 late=0 odd=0 lost=0 checksum=right", line)
 
 
-def kill_at_random(pid, store, dice, usual):
+def kill_at_random(pid, store, dice, usual, method):
     """heapx snap, killed at a random moment of its usual life. True when it was faster."""
-    snap = subprocess.Popen([live.HEAPX, "snap", str(pid), "-o", store],
+    snap = subprocess.Popen([live.HEAPX, "snap", str(pid), "-o", store, "--pause", method],
                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                             preexec_fn=live.end_with_parent)
     try:
@@ -113,15 +115,17 @@ def snapshots(folder):
     print(f"  HX_SEED={seed}", flush=True)
     with beside() as judge, start() as target:
         for n in range(SNAPSHOTS):
+            method = METHODS[n // 2 % len(METHODS)]
             if n % 2 == 0:
                 begin = time.monotonic()
-                status = live.heapx("snap", target.pid, "-o", store, ok=(0, 3))[0]
+                status = live.heapx("snap", target.pid, "-o", store, "--pause", method,
+                                    ok=(0, 3))[0]
                 usual = 0.7 * usual + 0.3 * (time.monotonic() - begin)
                 done += 1
                 partial += status == 3
             else:
                 before = finished(store)
-                done = before + (1 if kill_at_random(target.pid, store, dice, usual) else 0)
+                done = before + (1 if kill_at_random(target.pid, store, dice, usual, method) else 0)
                 killed += 1
             live.check_let_go(target.pid)
             now = finished(store)
@@ -143,7 +147,7 @@ def two_at_once(folder):
     with start() as target:
         for _ in range(max(4, SNAPSHOTS // 5)):
             both = [subprocess.Popen([live.HEAPX, "snap", str(target.pid), "-o",
-                                      f"{folder}/{n}.db"], stdout=subprocess.DEVNULL,
+                                      f"{folder}/{n}.db", "--pause", METHODS[-1]], stdout=subprocess.DEVNULL,
                                      stderr=subprocess.DEVNULL,
                                      preexec_fn=live.end_with_parent) for n in range(2)]
             status = [snap.wait(timeout=60) for snap in both]
@@ -177,8 +181,9 @@ def all_killed(folder):
         begin = time.monotonic()
         live.heapx("snap", target.pid, "-o", store, ok=(0, 3))
         usual = time.monotonic() - begin
-        for _ in range(max(8, SNAPSHOTS // 5)):
-            snap = subprocess.Popen([live.HEAPX, "snap", str(target.pid), "-o", store],
+        for n in range(max(8, SNAPSHOTS // 5)):
+            snap = subprocess.Popen([live.HEAPX, "snap", str(target.pid), "-o", store, "--pause",
+                                     METHODS[n % len(METHODS)]],
                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                     preexec_fn=live.end_with_parent)
             time.sleep(dice.random() * usual)

@@ -99,6 +99,8 @@ static void make_older(const char *path)
     if (sqlite3_exec(db,
                      "DROP VIEW snapshots; DROP VIEW roots; DROP VIEW types;"
                      "ALTER TABLE hx_snapshot DROP COLUMN typed_bytes;"
+                     "ALTER TABLE hx_snapshot DROP COLUMN prepare_us;"
+                     "ALTER TABLE hx_snapshot DROP COLUMN held_us;"
                      "ALTER TABLE hx_root DROP COLUMN layout;"
                      "ALTER TABLE hx_root DROP COLUMN layout_at;"
                      "ALTER TABLE hx_type DROP COLUMN source;"

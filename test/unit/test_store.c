@@ -433,7 +433,7 @@ static void view_columns(void **state)
          "snapshot taken_at pid comm exe pause_us method allocator heap_bytes heap_objects "
          "reachable_bytes reachable_objects leaked_bytes leaked_objects free_bytes overhead_bytes "
          "rss_bytes scheme complete notes stray_edges doubt_bytes "
-         "analysed typed_bytes "},
+         "analysed typed_bytes prepare_us held_us "},
         {"account", "snapshot part bytes "},
         {"roots", "snapshot root_id kind name module address size direct_objects retained_bytes "
                   "symbol "},

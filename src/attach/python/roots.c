@@ -40,8 +40,7 @@ static bool keys_of_dict(struct finding *finding, uint64_t address, struct hx_py
 {
     uint64_t dict, type, table;
     return hx_image_u64(finding->image, address, &dict) && dict && dict % WORD == 0 &&
-           hx_image_u64(finding->image, dict + HX_PY_TYPE, &type) &&
-           type == finding->dict_type &&
+           hx_image_u64(finding->image, dict + HX_PY_TYPE, &type) && type == finding->dict_type &&
            hx_image_u64(finding->image, dict + HX_PY_DICT_KEYS, &table) &&
            hx_py_keys_at(&finding->classes, table, ret);
 }

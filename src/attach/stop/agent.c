@@ -355,7 +355,11 @@ hx_error *hx_agent_capture(struct hx_agent *agent, const struct hx_agent_request
                                     .pages_known = reply.pages_known,
                                     .smaps_len = reply.smaps_len,
                                     .memory_bytes = reply.memory_bytes,
+                                    .precopied = reply.precopied,
+                                    .prepare_ns = reply.prepare_ns,
+                                    .held_ns = reply.held_ns,
                                     .memory_fd = -1};
+    snprintf(ret->why_not, sizeof ret->why_not, "%.*s", HX_AGENT_WHY - 1, reply.why_not);
     hx_error *err = read_result_tables(tables, ret);
     if (err) {
         hx_agent_result_deinit(ret);

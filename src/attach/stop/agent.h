@@ -30,13 +30,15 @@ enum { HX_AGENT_READ_MAX = 4096 };
 bool hx_agent_read(struct hx_agent *agent, uint64_t addr, void *dst, size_t len);
 
 /* What a capture asks for. */
-enum { HX_AGENT_LOCKS_MAX = 4096, HX_AGENT_CODES_MAX = 16 };
+enum { HX_AGENT_LOCKS_MAX = 4096, HX_AGENT_CODES_MAX = 16, HX_AGENT_WHY = 128 };
 struct hx_agent_request {
-    uint64_t max_pause_ns;                    /* 0: no limit */
-    unsigned threads;                         /* readers */
-    bool accept_locked;                       /* the last try: copy even if an arena stays locked */
-    uint32_t n_codes;                         /* 0: not known */
-    bool lockless;                            /* as in struct hx_guard */
+    uint64_t max_pause_ns; /* 0: no limit */
+    unsigned threads;      /* readers */
+    bool accept_locked;    /* the last try: copy even if an arena stays locked */
+    uint64_t
+        precopy_from; /* bytes of copy from which on most is copied beside the running target */
+    uint32_t n_codes; /* 0: not known */
+    bool lockless;    /* as in struct hx_guard */
     struct hx_range code[HX_AGENT_CODES_MAX]; /* of allocators */
     uint32_t n_locks;
     struct hx_lock_word lock[HX_AGENT_LOCKS_MAX];
@@ -46,6 +48,7 @@ struct hx_agent_request {
 struct hx_piece {
     uint64_t start, end, offset;
 };
+typedef HX_VEC(struct hx_piece) hx_pieces;
 
 /* What a capture brings; owned by the caller, freed by hx_agent_result_deinit(). */
 struct hx_agent_result {
@@ -67,6 +70,9 @@ struct hx_agent_result {
     size_t smaps_len;
     int memory_fd; /* the copy; -1: none */
     uint64_t memory_bytes;
+    bool precopied; /* else why not, "" when it was not wanted */
+    char why_not[HX_AGENT_WHY];
+    uint64_t prepare_ns, held_ns; /* of pre-copy */
 };
 
 /* One capture. ret->pause_ns and locked are filled in even when the capture failed. *memory_fd: -1,

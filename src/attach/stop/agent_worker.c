@@ -1,4 +1,5 @@
 /* agent_worker.c - one capture: stop, copy, let go, reply. */
+#include "attach/precopy.h"
 #include "attach/stop/agent_protocol.h"
 #include "attach/stop/copy.h"
 #include "attach/stop/stop_maps.h"
@@ -45,6 +46,7 @@ struct capture {
     bool copying; /* copier was started and not joined yet */
     hx_error *copy_error;
     struct hx_copy copy;
+    struct hx_precopy pre;
     struct hx_stop_maps maps;
     hx_error *maps_error;
     struct hx_agent_reply reply;
@@ -122,7 +124,7 @@ static hx_error *copy_memory(struct capture *capture)
     HX_TRY(see_memory(capture));
     HX_TRY(hx_copy_plan(&capture->copy, maps->now, maps->n, maps->before, maps->n_before));
     atomic_store(&capture->shared->bytes_total, capture->copy.used);
-    return hx_copy_read(&capture->copy, &capture->tracer);
+    return hx_copy_read_rest(&capture->copy, &capture->tracer);
 }
 
 static void *copy_concurrently(void *argument)
@@ -179,9 +181,15 @@ static hx_error *while_stopped(struct capture *capture)
 static void *tracing_thread(void *argument)
 {
     struct capture *capture = argument;
+    const struct hx_stop_maps *maps = &capture->maps;
+    hx_error *err = NULL;
+    if (hx_copy_bytes(maps->before, maps->n_before) >= capture->request->precopy_from)
+        err = hx_precopy_begin(&capture->pre, &capture->copy, &capture->tracer, maps->before,
+                               maps->n_before);
     /* on a busy machine the target should not wait for others while it stands still */
     setpriority(PRIO_PROCESS, 0, -20);
-    hx_error *err = hx_tracer_seize(&capture->tracer);
+    if (!err)
+        err = hx_tracer_seize(&capture->tracer);
     if (!err && hx_proc_started(capture->pid) != capture->started)
         err = hx_agent_target_gone(capture->pid); /* another one has its number now */
     if (!err) {
@@ -191,6 +199,8 @@ static void *tracing_thread(void *argument)
     hx_tracer_release(&capture->tracer);
     if (capture->tracer.stopped_at_ns)
         capture->reply.pause_ns = capture->tracer.released_at_ns - capture->tracer.stopped_at_ns;
+    if (capture->reply.pause_ns < capture->pre.first_stop_ns)
+        capture->reply.pause_ns = capture->pre.first_stop_ns;
     hx_tracer_name_rest(&capture->tracer);
     if (capture->tracer.short_calls.n) {
         capture->tracer.short_calls.n += capture->shared->short_calls.n;
@@ -255,6 +265,10 @@ static hx_error *write_tables(struct capture *capture, int fd)
     reply->pages_known = capture->copy.pages_known;
     reply->smaps_len = smaps_len;
     reply->memory_bytes = capture->copy.used;
+    reply->precopied = capture->pre.tracker != NULL;
+    reply->prepare_ns = capture->pre.prepare_ns;
+    reply->held_ns = capture->pre.track.held_ns;
+    snprintf(reply->why_not, sizeof reply->why_not, "%s", capture->pre.why);
     ok = ok &&
          write_fully(fd, capture->copy.pieces.v,
                      capture->copy.pieces.n * sizeof *capture->copy.pieces.v) &&
@@ -304,5 +318,6 @@ void hx_agent_worker(const struct hx_agent_job *job)
     int fds[2] = {tables, capture.copying ? -1 : capture.copy.memory_fd};
     if (!atomic_load(&job->shared->given_up))
         hx_agent_send(job->socket, &capture.reply, sizeof capture.reply, fds, tables < 0 ? 0 : 2);
+    hx_precopy_end(&capture.pre);
     _exit(0);
 }

@@ -3,6 +3,7 @@
 
 #include "attach/ranges.h"
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "base/parallel.h"
 #include "base/proc.h"
 #include "record/own_mappings.h"
@@ -40,7 +41,7 @@ static bool is_special(const struct hx_mapping *mapping)
 
 /* own_only: file pages that the process never wrote hold no pointer of it. The right to read does
  * not matter: what was written once is there, whatever its owner may do with it now. */
-static bool is_copied_mapping(const struct hx_mapping *mapping, bool *ret_own_only)
+bool hx_copy_takes(const struct hx_mapping *mapping, bool *ret_own_only)
 {
     bool shared = mapping->prot & HX_PROT_SHARED;
     *ret_own_only = !shared && mapping->inode != 0;
@@ -58,12 +59,12 @@ static uint64_t present_bytes(const struct hx_mapping *mapping, bool own_only)
     return (own_only ? mapping->anonymous_bytes : mapping->rss_bytes) + mapping->swap_bytes;
 }
 
-static uint64_t estimate_copy(const struct hx_mapping *mapping, size_t n)
+uint64_t hx_copy_bytes(const struct hx_mapping *mapping, size_t n)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i++) {
         bool own_only;
-        if (is_copied_mapping(&mapping[i], &own_only))
+        if (hx_copy_takes(&mapping[i], &own_only))
             sum += present_bytes(&mapping[i], own_only);
     }
     return sum;
@@ -78,7 +79,7 @@ static const uint64_t few_bytes = 1 << 20;
  * of a file or not copied. Their figures stay those of before the stop. */
 static bool is_left_out(const struct hx_mapping *mapping)
 {
-    bool own_only, copied = is_copied_mapping(mapping, &own_only);
+    bool own_only, copied = hx_copy_takes(mapping, &own_only);
     if (mapping->rss_bytes < few_bytes)
         return false;
     return !copied || mapping->device ||
@@ -90,25 +91,48 @@ static bool is_private_file(const struct hx_mapping *mapping)
     return mapping->inode && !(mapping->prot & HX_PROT_SHARED);
 }
 
+static bool is_tracked(const struct hx_copied *copied, const struct hx_mapping *mapping,
+                       size_t *cursor)
+{
+    if (!copied)
+        return false;
+    while (*cursor < copied->tracked.n && copied->tracked.v[*cursor].end <= mapping->start)
+        ++*cursor;
+    return *cursor < copied->tracked.n && copied->tracked.v[*cursor].start <= mapping->start &&
+           mapping->end <= copied->tracked.v[*cursor].end;
+}
+
 /* All there is up to the end of the last mapping, but for those that are left out; with as few
  * turns as possible between what has to be asked for pages of files, which costs more, and the
  * rest. */
 static hx_error *choose_scans(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n)
 {
+    size_t tracked = 0;
     const uint64_t kernel = (uint64_t)1 << 63; /* [vsyscall] lies beyond */
     uint64_t done = 0;
     copy->scans.n = 0;
     for (size_t i = 0; i < n && mapping[i].start < kernel; done = mapping[i++].end) {
+        if (is_tracked(copy->copied, &mapping[i], &tracked)) {
+            if (done < mapping[i].start) /* where new ones may come */
+                HX_NEED(hx_vec_push(&copy->scans,
+                                    (struct hx_copy_scan){.start = done, .end = mapping[i].start}));
+            HX_NEED(hx_vec_push(&copy->scans, (struct hx_copy_scan){.start = mapping[i].start,
+                                                                    .end = mapping[i].end,
+                                                                    .tracked = true}));
+            continue;
+        }
         if (is_left_out(&mapping[i]))
             continue;
         struct hx_copy_scan *last = copy->scans.n ? &copy->scans.v[copy->scans.n - 1] : NULL;
         bool file = is_private_file(&mapping[i]);
-        bool goes_on = last && last->end == done &&
+        bool goes_on = last && last->end == done && !last->tracked &&
                        (file == last->ask_file || (!file && mapping[i].rss_bytes < few_bytes));
         if (goes_on)
             last->end = mapping[i].end;
         else
-            HX_NEED(hx_vec_push(&copy->scans, (struct hx_copy_scan){done, mapping[i].end, file}));
+            HX_NEED(hx_vec_push(
+                &copy->scans,
+                (struct hx_copy_scan){.start = done, .end = mapping[i].end, .ask_file = file}));
     }
     HX_NEED(hx_vec_reserve(&copy->runs, n + 4096));
     return NULL;
@@ -123,9 +147,13 @@ hx_error *hx_copy_scan(struct hx_copy *copy)
     copy->runs.n = 0;
     for (size_t i = 0; i < copy->scans.n; i++) {
         struct hx_copy_scan *scan = &copy->scans.v[i];
-        uint64_t end = copy->pagemap < 0 ? scan->start
-                                         : hx_pagemap_scan(copy->pagemap, scan->start, scan->end,
-                                                           scan->ask_file, &copy->runs, &failed);
+        uint64_t end = scan->start;
+        if (scan->tracked)
+            end = copy->copied->look(copy->copied, copy->pagemap, scan->start, scan->end,
+                                     &copy->runs, &failed);
+        else if (copy->pagemap >= 0)
+            end = hx_pagemap_scan(copy->pagemap, scan->start, scan->end, scan->ask_file,
+                                  &copy->runs, &failed);
         HX_NEED(!failed);
         scan->end = end;
     }
@@ -190,13 +218,25 @@ static uint64_t room_for(uint64_t bytes)
     return (bytes + bytes / 32 + 8 * mib) / mib * mib;
 }
 
+hx_error *hx_copy_make_room(struct hx_copy *copy)
+{
+    return copy->used > copy->room ? map_memory(copy, copy->used) : NULL;
+}
+
+hx_error *hx_copy_use(struct hx_copy *copy, struct hx_copied *copied,
+                      const struct hx_mapping *mapping, size_t n)
+{
+    copy->copied = copied;
+    return choose_scans(copy, mapping, n);
+}
+
 struct hx_memory_need hx_copy_need(const struct hx_mapping *mapping, size_t n)
 {
-    uint64_t bytes = estimate_copy(mapping, n);
+    uint64_t bytes = hx_copy_bytes(mapping, n);
     struct hx_memory_need need = {.ours = room_for(bytes) + hx_memory_analysis(bytes)};
     for (size_t i = 0; i < n; i++) {
         bool own_only;
-        if (is_copied_mapping(&mapping[i], &own_only))
+        if (hx_copy_takes(&mapping[i], &own_only))
             need.its += mapping[i].swap_bytes;
     }
     return need;
@@ -205,7 +245,7 @@ struct hx_memory_need hx_copy_need(const struct hx_mapping *mapping, size_t n)
 hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n,
                           const struct hx_tracer *tracer)
 {
-    uint64_t need = room_for(estimate_copy(mapping, n));
+    uint64_t need = room_for(hx_copy_bytes(mapping, n));
     if (copy->memory_fd < 0)
         copy->memory_fd = memfd_create("heapx copy", MFD_CLOEXEC);
     if (copy->memory_fd < 0)
@@ -232,16 +272,59 @@ struct plan {
     uint64_t resident, swapped; /* bytes of all runs */
 };
 
+static bool add_piece(hx_pieces *pieces, uint64_t start, uint64_t end, uint64_t offset)
+{
+    struct hx_piece *last = pieces->n ? &pieces->v[pieces->n - 1] : NULL;
+    bool goes_on = last && last->end == start && last->offset + (last->end - last->start) == offset;
+    if (goes_on)
+        last->end = end;
+    return goes_on || hx_vec_push(pieces, (struct hx_piece){start, end, offset});
+}
+
+/* The end of the part of [start, end) that begins at start and is in the set or not; *ret_in which.
+ */
+static uint64_t part_end(const hx_ranges *ranges, uint64_t start, uint64_t end, bool *ret_in)
+{
+    size_t i = HX_LOWER_BOUND(ranges->n, k, ranges->v[k].end <= start);
+    *ret_in = i < ranges->n && ranges->v[i].start <= start;
+    uint64_t to = i == ranges->n ? end : *ret_in ? ranges->v[i].end : ranges->v[i].start;
+    return to < end ? to : end;
+}
+
+/* What was copied before and has not changed is not read; what has changed is read over it, and the
+ * rest behind all. */
+static bool add_beside_copied(struct hx_copy *copy, uint64_t start, uint64_t end)
+{
+    const struct hx_copied *copied = copy->copied;
+    size_t i = HX_LOWER_BOUND(copied->known.n, k, copied->known.v[k].end <= start);
+    for (uint64_t to; start < end; start = to) {
+        const struct hx_piece *known = i < copied->known.n ? &copied->known.v[i] : NULL;
+        bool is_known = known && known->start <= start, changed = true;
+        to = known ? is_known ? known->end : known->start : end;
+        to = to < end ? to : end;
+        uint64_t offset = is_known ? known->offset + (start - known->start) : copy->used;
+        if (is_known)
+            to = part_end(&copied->changed, start, to, &changed);
+        else
+            copy->used += to - start;
+        if (!add_piece(&copy->pieces, start, to, offset) ||
+            (changed && !add_piece(&copy->unread, start, to, offset)))
+            return false;
+        i += is_known && to == known->end;
+    }
+    return true;
+}
+
 static bool add_page_run(void *context, uint64_t start, uint64_t end, bool swapped)
 {
     struct plan *plan = context;
     struct hx_copy *copy = plan->copy;
-    struct hx_piece *last = copy->pieces.n ? &copy->pieces.v[copy->pieces.n - 1] : NULL;
-    if (last && last->end == start)
-        last->end = end;
-    else if (!hx_vec_push(&copy->pieces, (struct hx_piece){start, end, copy->used}))
-        plan->failed = true;
-    copy->used += end - start;
+    if (copy->copied) {
+        plan->failed |= !add_beside_copied(copy, start, end);
+    } else {
+        plan->failed |= !add_piece(&copy->pieces, start, end, copy->used);
+        copy->used += end - start;
+    }
     *(swapped ? &plan->swapped : &plan->resident) += end - start;
     if (swapped && !hx_ranges_add(&copy->swapped, start, end))
         plan->failed = true;
@@ -383,18 +466,22 @@ hx_error *hx_copy_plan(struct hx_copy *copy, struct hx_mapping *mapping, size_t 
 {
     struct plan plan = {.copy = copy};
     struct seen at = {.copy = copy, .runs = &copy->runs};
-    copy->pieces.n = copy->swapped.n = 0;
-    copy->used = 0;
+    copy->pieces.n = copy->unread.n = 0;
+    if (!copy->copied) {
+        copy->swapped.n = 0;
+        copy->used = 0;
+    }
     copy->pages_known = copy->pagemap >= 0;
     for (size_t i = 0; i < n; i++) {
-        bool own_only, copied = is_copied_mapping(&mapping[i], &own_only) && !mapping[i].device;
+        bool own_only, copied = hx_copy_takes(&mapping[i], &own_only) && !mapping[i].device;
         if (was_scanned(&at, &mapping[i]))
             take_runs(&at, &plan, &mapping[i], copied, own_only);
         else
             HX_TRY(look_at(&plan, &mapping[i], copied, own_only, before, n_before));
     }
     HX_NEED(!plan.failed);
-    return copy->used > copy->room ? map_memory(copy, copy->used) : NULL;
+    hx_ranges_join(&copy->swapped);
+    return hx_copy_make_room(copy);
 }
 
 /* --- reading ------------------------------------------------------------------------- */
@@ -429,24 +516,28 @@ static uint64_t read_protected(struct reading *reading, const struct hx_piece *s
     return done;
 }
 
-/* Reads slices [first, last), which lie one behind the other in the copy. */
+/* Reads slices [first, last). */
 static void read_slices(struct reading *reading, size_t first, size_t last)
 {
     const struct hx_piece *slice = reading->slice.v;
     uint64_t skip = 0; /* bytes of the first slice that are done */
     while (first < last) {
-        struct iovec remote[VECTORS];
-        size_t n = 0;
+        struct iovec remote[VECTORS], local[VECTORS];
+        size_t n = 0, n_local = 0;
         uint64_t want = 0;
         for (size_t i = first; i < last && n < VECTORS; i++, n++) {
             uint64_t from = i == first ? skip : 0;
             remote[n].iov_base = (void *)(slice[i].start + from);
             remote[n].iov_len = slice[i].end - slice[i].start - from;
             want += remote[n].iov_len;
+            uint8_t *to = reading->copy->memory + slice[i].offset + from;
+            struct iovec *behind = n_local ? &local[n_local - 1] : NULL;
+            if (behind && (uint8_t *)behind->iov_base + behind->iov_len == to)
+                behind->iov_len += remote[n].iov_len;
+            else
+                local[n_local++] = (struct iovec){to, remote[n].iov_len};
         }
-        struct iovec local = {.iov_base = reading->copy->memory + slice[first].offset + skip,
-                              .iov_len = want};
-        ssize_t got = process_vm_readv(reading->copy->pid, &local, 1, remote, n, 0);
+        ssize_t got = process_vm_readv(reading->copy->pid, local, n_local, remote, n, 0);
         if (got < 0 && errno != EFAULT && errno != EIO) {
             atomic_store(&reading->failed, errno);
             return;
@@ -494,10 +585,10 @@ static void copy_worker(void *context, unsigned worker)
     }
 }
 
-static bool cut_slices(struct reading *reading)
+static bool cut_slices(struct reading *reading, const struct hx_piece *piece, size_t n)
 {
-    for (size_t i = 0; i < reading->copy->pieces.n; i++) {
-        struct hx_piece rest = reading->copy->pieces.v[i];
+    for (size_t i = 0; i < n; i++) {
+        struct hx_piece rest = piece[i];
         while (rest.start < rest.end) {
             uint64_t end = rest.end - rest.start > mib ? rest.start + mib : rest.end;
             if (!hx_vec_push(&reading->slice, (struct hx_piece){rest.start, end, rest.offset}))
@@ -511,14 +602,15 @@ static bool cut_slices(struct reading *reading)
     return true;
 }
 
-hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_tracer *tracer)
+hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_piece *piece, size_t n,
+                       const struct hx_tracer *tracer)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/mem", copy->pid);
     HX_FD int memory = open(path, O_RDONLY | O_CLOEXEC);
     struct reading reading = {
         .copy = copy, .tracer = tracer, .lock = PTHREAD_MUTEX_INITIALIZER, .memory = memory};
-    bool cut = cut_slices(&reading);
+    bool cut = cut_slices(&reading, piece, n);
     if (cut)
         hx_parallel(copy->threads, copy_worker, &reading);
     hx_vec_free(&reading.slice);
@@ -535,6 +627,12 @@ hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_tracer *tracer)
     return NULL;
 }
 
+hx_error *hx_copy_read_rest(struct hx_copy *copy, const struct hx_tracer *tracer)
+{
+    return copy->copied ? hx_copy_read(copy, copy->unread.v, copy->unread.n, tracer)
+                        : hx_copy_read(copy, copy->pieces.v, copy->pieces.n, tracer);
+}
+
 void hx_copy_deinit(struct hx_copy *copy)
 {
     if (copy->memory)
@@ -542,6 +640,7 @@ void hx_copy_deinit(struct hx_copy *copy)
     if (copy->memory_fd >= 0)
         close(copy->memory_fd);
     hx_vec_free(&copy->pieces);
+    hx_vec_free(&copy->unread);
     hx_vec_free(&copy->lost);
     hx_vec_free(&copy->swapped);
     hx_vec_free(&copy->scans);

@@ -15,6 +15,20 @@
 struct hx_copy_scan {
     uint64_t start, end;
     bool ask_file; /* private mappings of files are in it: which pages are theirs? */
+    bool tracked;  /* struct hx_copied tells, instead of a scan */
+};
+
+/* What was copied before the stop, and who knows what of it was written since (attach/precopy.h).
+ */
+struct hx_copied {
+    hx_pieces known;   /* sorted */
+    hx_ranges tracked; /* in order: `known` lies in them, and no mapping of a file */
+    hx_ranges changed; /* in order: what is to be read again */
+
+    /* In the stop, for a part of a tracked range: adds what is there to `runs`, and to `changed`
+     * what may have been written; returns as hx_pagemap_scan() does. */
+    uint64_t (*look)(struct hx_copied *copied, int pagemap, uint64_t start, uint64_t end,
+                     hx_page_runs *runs, bool *ret_failed);
 };
 
 struct hx_copy {
@@ -25,7 +39,9 @@ struct hx_copy {
     uint8_t *memory; /* mapping of memory_fd */
     uint64_t room;   /* bytes of memory mapped */
     uint64_t used;   /* bytes the pieces take */
-    HX_VEC(struct hx_piece) pieces;
+    hx_pieces pieces;
+    struct hx_copied *copied; /* NULL: nothing was */
+    hx_pieces unread;         /* of the pieces, where something was */
     hx_ranges lost;
     hx_ranges swapped;                 /* pages of the pieces that were swapped out; sorted */
     bool pages_known;                  /* the kernel has told which pages there are */
@@ -39,6 +55,13 @@ struct hx_copy {
 hx_error *hx_copy_prepare(struct hx_copy *copy, const struct hx_mapping *mapping, size_t n,
                           const struct hx_tracer *tracer);
 
+/* Then, when something was copied beside the running target: chooses anew. */
+hx_error *hx_copy_use(struct hx_copy *copy, struct hx_copied *copied,
+                      const struct hx_mapping *mapping, size_t n);
+
+/* Room for `used` bytes. */
+hx_error *hx_copy_make_room(struct hx_copy *copy);
+
 /* While the target stands still: looks which pages there are. Needs no mappings, so that somebody
  * else can read them meanwhile. */
 hx_error *hx_copy_scan(struct hx_copy *copy);
@@ -49,12 +72,22 @@ hx_error *hx_copy_scan(struct hx_copy *copy);
 hx_error *hx_copy_plan(struct hx_copy *copy, struct hx_mapping *mapping, size_t n,
                        const struct hx_mapping *before, size_t n_before);
 
-/* While the target stands still: reads them. */
-hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_tracer *tracer);
+/* Reads pieces, sorted or not, at their places in the copy. */
+hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_piece *piece, size_t n,
+                       const struct hx_tracer *tracer);
+
+/* The same of all that the plan leaves to read. */
+hx_error *hx_copy_read_rest(struct hx_copy *copy, const struct hx_tracer *tracer);
 
 void hx_copy_deinit(struct hx_copy *copy);
 
-/* What a snapshot of these mappings (smaps) will take. */
+/* Is the mapping (smaps) copied? *ret_own_only: only what the process wrote itself. */
+bool hx_copy_takes(const struct hx_mapping *mapping, bool *ret_own_only);
+
+/* How much of these mappings (smaps) is copied, about. */
+uint64_t hx_copy_bytes(const struct hx_mapping *mapping, size_t n);
+
+/* What a snapshot of them will take. */
 struct hx_memory_need hx_copy_need(const struct hx_mapping *mapping, size_t n);
 
 #endif

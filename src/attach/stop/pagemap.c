@@ -14,12 +14,7 @@ struct scan_arg {
 struct page_region {
     uint64_t start, end, categories;
 };
-#define SCAN_CALL    _IOWR('f', 16, struct scan_arg)
-#define SCAN_FILE    (1u << 2)
-#define SCAN_PRESENT (1u << 3)
-#define SCAN_SWAPPED (1u << 4)
-#define SCAN_ZERO    (1u << 5)
-#define SCAN_GUARD   (1u << 8) /* since Linux 6.15 */
+#define SCAN_CALL _IOWR('f', 16, struct scan_arg)
 
 enum { REGIONS = 128, REGIONS_LONG = 500, ENTRIES = 512 };
 
@@ -27,28 +22,29 @@ enum { REGIONS = 128, REGIONS_LONG = 500, ENTRIES = 512 };
  * terabytes are out of reach. */
 static const uint64_t entries_limit = (uint64_t)1 << 38;
 
-/* One call: regions from `start` on, without pages of `unwanted` categories. Returns their number,
- * -1 with errno; *ret_next: where to go on. */
-static int scan_once(int fd, uint64_t start, uint64_t end, uint64_t *unwanted, uint64_t wanted,
+/* One call: regions from `start` on. Returns their number, -1 with errno; *ret_next: where to go
+ * on. */
+static int scan_once(int fd, uint64_t start, uint64_t end, struct hx_page_scan *how,
                      struct page_region *region, size_t n_regions, uint64_t *ret_next)
 {
     for (;;) {
         struct scan_arg arg = {
             .size = sizeof arg,
+            .flags = how->flags,
             .start = start,
             .end = end,
             .vec = (uintptr_t)region,
             .vec_len = n_regions,
-            .category_inverted = *unwanted,
-            .category_mask = *unwanted,
-            .category_anyof_mask = SCAN_PRESENT | SCAN_SWAPPED,
-            .return_mask = wanted,
+            .category_inverted = how->none,
+            .category_mask = how->none | how->all,
+            .category_anyof_mask = how->any,
+            .return_mask = how->told,
         };
         int n = ioctl(fd, SCAN_CALL, &arg);
         if (n < 0 && errno == EINTR)
             continue;
-        if (n < 0 && errno == EINVAL && *unwanted & SCAN_GUARD) {
-            *unwanted &= ~(uint64_t)SCAN_GUARD;
+        if (n < 0 && errno == EINVAL && how->none & HX_PAGE_GUARD) {
+            how->none &= ~(uint64_t)HX_PAGE_GUARD;
             continue;
         }
         /* With a full vector the kernel's walk_end can lie before the last region. */
@@ -59,23 +55,18 @@ static int scan_once(int fd, uint64_t start, uint64_t end, uint64_t *unwanted, u
     }
 }
 
-/* Guard pages (MADV_GUARD_INSTALL, which glibc 2.42 uses below stacks) count as swapped, and
- * cannot be read. */
-static const uint64_t never_wanted = SCAN_ZERO | SCAN_GUARD;
-
-/* 1: done, 0: `each` had enough, -1: no such call. */
-static int scan_pagemap(int fd, uint64_t start, uint64_t end, bool own_only,
-                        bool (*each)(void *, uint64_t, uint64_t, bool), void *context)
+int hx_pagemap_each(int fd, uint64_t start, uint64_t end, const struct hx_page_scan *how,
+                    bool (*each)(void *, uint64_t, uint64_t, uint64_t), void *context)
 {
     struct page_region region[REGIONS] = {0};
-    uint64_t unwanted = never_wanted | (own_only ? SCAN_FILE : 0), next;
+    struct hx_page_scan scan = *how;
+    uint64_t next;
     for (const uint64_t first = start; start < end; start = next) {
-        int n = scan_once(fd, start, end, &unwanted, SCAN_PRESENT, region, REGIONS, &next);
+        int n = scan_once(fd, start, end, &scan, region, REGIONS, &next);
         if (n < 0)
             return start == first ? -1 : 0;
         for (int i = 0; i < n; i++)
-            if (!each(context, region[i].start, region[i].end,
-                      !(region[i].categories & SCAN_PRESENT)))
+            if (!each(context, region[i].start, region[i].end, region[i].categories))
                 return 0;
         if (next <= start)
             return 0;
@@ -83,14 +74,24 @@ static int scan_pagemap(int fd, uint64_t start, uint64_t end, bool own_only,
     return 1;
 }
 
+/* All that is there. Guard pages (MADV_GUARD_INSTALL, which glibc 2.42 uses below stacks) count as
+ * swapped, and cannot be read. */
+static struct hx_page_scan whatever(void)
+{
+    return (struct hx_page_scan){.none = HX_PAGE_ZERO | HX_PAGE_GUARD,
+                                 .any = HX_PAGE_PRESENT | HX_PAGE_SWAPPED,
+                                 .told = HX_PAGE_PRESENT};
+}
+
 uint64_t hx_pagemap_scan(int fd, uint64_t start, uint64_t end, bool ask_file, hx_page_runs *runs,
                          bool *ret_failed)
 {
     struct page_region region[REGIONS_LONG];
-    uint64_t unwanted = never_wanted, next;
+    struct hx_page_scan scan = whatever();
+    uint64_t next;
+    scan.told |= ask_file ? HX_PAGE_FILE : 0;
     for (; start < end; start = next) {
-        int n = scan_once(fd, start, end, &unwanted, SCAN_PRESENT | (ask_file ? SCAN_FILE : 0),
-                          region, REGIONS_LONG, &next);
+        int n = scan_once(fd, start, end, &scan, region, REGIONS_LONG, &next);
         if (n < 0 || next <= start)
             break;
         if (!hx_vec_reserve(runs, runs->n + (size_t)n)) {
@@ -99,10 +100,21 @@ uint64_t hx_pagemap_scan(int fd, uint64_t start, uint64_t end, bool ask_file, hx
         }
         for (int i = 0; i < n; i++)
             runs->v[runs->n++] = (struct hx_page_run){region[i].start, region[i].end,
-                                                      !(region[i].categories & SCAN_PRESENT),
-                                                      (region[i].categories & SCAN_FILE) != 0};
+                                                      !(region[i].categories & HX_PAGE_PRESENT),
+                                                      (region[i].categories & HX_PAGE_FILE) != 0};
     }
     return start;
+}
+
+struct runs {
+    bool (*each)(void *context, uint64_t start, uint64_t end, bool swapped);
+    void *context;
+};
+
+static bool pass_run(void *context, uint64_t start, uint64_t end, uint64_t categories)
+{
+    const struct runs *runs = context;
+    return runs->each(runs->context, start, end, !(categories & HX_PAGE_PRESENT));
 }
 
 bool hx_pagemap_runs(int fd, uint64_t start, uint64_t end, bool own_only,
@@ -111,7 +123,9 @@ bool hx_pagemap_runs(int fd, uint64_t start, uint64_t end, bool own_only,
 {
     if (fd < 0)
         return each(context, start, end, false);
-    int done = scan_pagemap(fd, start, end, own_only, each, context);
+    struct hx_page_scan scan = whatever();
+    scan.none |= own_only ? HX_PAGE_FILE : 0;
+    int done = hx_pagemap_each(fd, start, end, &scan, pass_run, &(struct runs){each, context});
     if (done >= 0)
         return done == 1;
     if (end - start > entries_limit)

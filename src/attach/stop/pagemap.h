@@ -31,4 +31,29 @@ typedef HX_VEC(struct hx_page_run) hx_page_runs;
 uint64_t hx_pagemap_scan(int fd, uint64_t start, uint64_t end, bool ask_file, hx_page_runs *runs,
                          bool *ret_failed);
 
+/* What PAGEMAP_SCAN tells of a page. */
+enum {
+    HX_PAGE_WRITTEN = 1 << 1, /* or is not there: no userfaultfd protects it from being written */
+    HX_PAGE_FILE = 1 << 2,
+    HX_PAGE_PRESENT = 1 << 3,
+    HX_PAGE_SWAPPED = 1 << 4,
+    HX_PAGE_ZERO = 1 << 5, /* the kernel's page of zeros */
+    HX_PAGE_HUGE = 1 << 6,
+    HX_PAGE_GUARD = 1 << 8, /* since Linux 6.15 */
+};
+enum {
+    HX_SCAN_PROTECT = 1 << 0, /* protects what it finds, in the same step */
+    HX_SCAN_CHECK = 1 << 1,   /* EPERM where no userfaultfd could */
+};
+/* Which pages: that are none, all, and one of these (0: no matter); and what is told of them. */
+struct hx_page_scan {
+    uint64_t flags, none, all, any, told;
+};
+
+/* Calls each(context, start, end, categories) for such pages in [start, end). 1: done, 0: `each`
+ * had enough or the kernel stopped on the way, -1 with errno: it refuses. */
+int hx_pagemap_each(int fd, uint64_t start, uint64_t end, const struct hx_page_scan *how,
+                    bool (*each)(void *context, uint64_t start, uint64_t end, uint64_t categories),
+                    void *context);
+
 #endif

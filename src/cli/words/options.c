@@ -134,7 +134,10 @@ static hx_error *parse_pause(const char *value, struct hx_args *args)
     int which;
     if (!one_of(value, words, &which))
         return bad_value("pause", value, "one of auto, precopy, fork, copy");
-    args->pause = which >= 2 ? words[which] : NULL;
+    static const enum hx_pause methods[] = {HX_PAUSE_AUTO, HX_PAUSE_COPY, HX_PAUSE_PRECOPY,
+                                            HX_PAUSE_AUTO};
+    args->capture.pause = methods[which];
+    args->pause = which == 3 ? words[which] : NULL;
     return NULL;
 }
 

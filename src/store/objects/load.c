@@ -551,6 +551,9 @@ static hx_error *load_summary(struct reader *r)
     HX_TRY(copy_text(row.exe, false, &s->exe));
     s->pause_us = (uint64_t)row.pause_us.value;
     s->pause_unknown = !row.pause_us.known;
+    s->precopied = row.prepare_us.known;
+    s->prepare_us = (uint64_t)row.prepare_us.value;
+    s->held_us = (uint64_t)row.held_us.value;
     s->method = method_literal(row.method.s);
     HX_TRY(copy_text(row.allocator, false, &s->allocator));
     s->free_bytes = (uint64_t)row.free_bytes.value;

@@ -31,7 +31,8 @@ static const struct public_view {
      " stray_edges, doubt_bytes, rtrim(iif(parts & 8, 'holders ', '') ||"
      " iif(parts & 1, 'sets ', '') || iif(parts & 2, 'bins ', '') ||"
      " iif(parts & 4, 'dominators ', '') || iif(parts & 16, 'sure ', '') ||"
-     " iif(parts & 32, 'types ', '') || iif(parts & 35 = 35, 'pages', '')) AS analysed, typed_bytes"
+     " iif(parts & 32, 'types ', '') || iif(parts & 35 = 35, 'pages', '')) AS analysed, typed_bytes,"
+     " prepare_us, held_us"
      " FROM hx_snapshot"},
     {1, "account",
      "SELECT snapshot, part, bytes FROM hx_account" FINISHED},

@@ -217,6 +217,9 @@ static const char *const steps[HX_STORE_SCHEMA + 1] = {
     " evidence TEXT, claimed_bytes INTEGER, walked_bytes INTEGER, bytes INTEGER, objects INTEGER,"
     " free_bytes INTEGER, cached_bytes INTEGER, overhead_bytes INTEGER,"
     " PRIMARY KEY(snapshot, position)) WITHOUT ROWID;",
+    [12] =
+    "ALTER TABLE hx_snapshot ADD COLUMN prepare_us INTEGER;"
+    "ALTER TABLE hx_snapshot ADD COLUMN held_us INTEGER;",
 };
 /* clang-format on */
 

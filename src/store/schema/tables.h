@@ -22,6 +22,7 @@ TABLE(snapshot, HX_OVERLAID | HX_SUPPRESSED)
     INTEGER(started_at_ns)             /* of the process; NULL: not known */
     INTEGER(stray_edges) INTEGER(doubt_bytes)
     INTEGER(typed_bytes) /* of objects with a type */
+    INTEGER(prepare_us) INTEGER(held_us) /* of pre-copy */
 END()
 TABLE(account, 0)
     INTEGER(snapshot) INTEGER(position) NAME(part) INTEGER(bytes)

@@ -20,6 +20,7 @@ static const struct hx_filter_column columns[] = {
     N(snapshots, free_bytes) N(snapshots, overhead_bytes) N(snapshots, rss_bytes)
     T(snapshots, scheme) N(snapshots, complete) T(snapshots, notes) N(snapshots, stray_edges)
     N(snapshots, doubt_bytes) T(snapshots, analysed) N(snapshots, typed_bytes)
+    N(snapshots, prepare_us) N(snapshots, held_us)
 
     N(account, snapshot) T(account, part) N(account, bytes)
 

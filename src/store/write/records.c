@@ -350,5 +350,7 @@ hx_error *hx_writer_summary(struct hx_writer *w)
         .notes = {notes.n ? notes.s : NULL, notes.n}, .parts = hx_int(w->parts),
         .started_at_ns = hx_int_if(s->started_at_ns, s->started_at_ns),
         .stray_edges = w->stray_edges, .doubt_bytes = w->doubt_bytes,
-        .typed_bytes = hx_writer_typed_bytes(w));
+        .typed_bytes = hx_writer_typed_bytes(w),
+        .prepare_us = hx_int_if(s->precopied, s->prepare_us),
+        .held_us = hx_int_if(s->precopied, s->held_us));
 }

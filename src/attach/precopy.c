@@ -1,0 +1,318 @@
+/* precopy.c - rounds of copying beside a running target, and what is left for its stop. */
+#include "attach/precopy.h"
+
+#include "attach/ranges.h"
+#include "attach/stop/pagemap.h"
+#include "base/cleanup.h"
+#include "base/lower_bound.h"
+#include "base/proc.h"
+#include "base/progress.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+
+enum {
+    PAGE = 4096,
+    ROUNDS_MAX = 6,  /* behind the first one */
+    FEW_PAGES = 256, /* what the stop may find written */
+};
+
+/* Less is copied in the stop: a mapping that is tracked costs some calls. */
+static const uint64_t least_bytes = 512 << 10, huge_bytes = 2 << 20;
+
+/* --- the stop ------------------------------------------------------------------------------ */
+
+struct looking {
+    struct hx_copied *copied;
+    int pagemap;
+    uint64_t at; /* up to which all is told */
+    hx_page_runs *runs;
+    bool failed;
+};
+
+/* What is known of [at, end) is there. */
+static bool tell_known(struct looking *looking, uint64_t end)
+{
+    const struct hx_copied *copied = looking->copied;
+    size_t i = HX_LOWER_BOUND(copied->known.n, k, copied->known.v[k].end <= looking->at);
+    for (; i < copied->known.n && copied->known.v[i].start < end; i++) {
+        const struct hx_piece *known = &copied->known.v[i];
+        uint64_t from = known->start > looking->at ? known->start : looking->at;
+        uint64_t to = known->end < end ? known->end : end;
+        if (!hx_vec_push(looking->runs, (struct hx_page_run){.start = from, .end = to}))
+            return false;
+    }
+    looking->at = end;
+    return true;
+}
+
+/* A range that was written, or whose pages are gone, or were never there. */
+static bool look_at_range(void *context, uint64_t start, uint64_t end, uint64_t categories)
+{
+    (void)categories;
+    struct looking *looking = context;
+    if (!tell_known(looking, start) || !hx_ranges_add(&looking->copied->changed, start, end))
+        looking->failed = true;
+    if (looking->failed ||
+        hx_pagemap_scan(looking->pagemap, start, end, false, looking->runs, &looking->failed) < end)
+        return false;
+    looking->at = end;
+    return true;
+}
+
+static uint64_t look(struct hx_copied *copied, int pagemap, uint64_t start, uint64_t end,
+                     hx_page_runs *runs, bool *ret_failed)
+{
+    struct hx_precopy *pre = (struct hx_precopy *)copied;
+    struct looking looking = {.copied = copied, .pagemap = pagemap, .at = start, .runs = runs};
+    size_t n_runs = runs->n;
+    bool seen = pagemap >= 0 &&
+                pre->tracker->written(&pre->track, start, end, look_at_range, &looking) &&
+                tell_known(&looking, end);
+    if (!seen && !looking.failed) { /* as if nobody had tracked it */
+        runs->n = n_runs;
+        looking.failed = !hx_ranges_add(&copied->changed, start, end);
+        looking.at = pagemap < 0
+                         ? start
+                         : hx_pagemap_scan(pagemap, start, end, false, runs, &looking.failed);
+    }
+    *ret_failed |= looking.failed;
+    return looking.at;
+}
+
+/* --- rounds ------------------------------------------------------------------------------- */
+
+struct round {
+    struct hx_precopy *pre;
+    struct hx_copy *copy;
+    hx_pieces pieces; /* to be read */
+    bool is_first, failed;
+    uint64_t pages;
+};
+
+/* The pages go where earlier copies of them are, or behind all. */
+static bool note_pages(void *context, uint64_t start, uint64_t end, uint64_t categories)
+{
+    struct round *round = context;
+    struct hx_copied *copied = &round->pre->copied;
+    round->pages += (end - start) / PAGE;
+    if (categories & HX_PAGE_HUGE && !hx_ranges_add(&round->pre->huge, start, end))
+        round->failed = true;
+    if (!(categories & HX_PAGE_PRESENT) && !hx_ranges_add(&round->copy->swapped, start, end))
+        round->failed = true;
+    size_t i = HX_LOWER_BOUND(copied->known.n, k, copied->known.v[k].end <= start);
+    for (uint64_t to; start < end && !round->failed; start = to) {
+        const struct hx_piece *known = i < copied->known.n ? &copied->known.v[i] : NULL;
+        bool is_known = known && known->start <= start;
+        to = known ? is_known ? known->end : known->start : end;
+        to = to < end ? to : end;
+        uint64_t offset = is_known ? known->offset + (start - known->start) : round->copy->used;
+        round->copy->used += is_known ? 0 : to - start;
+        if (!hx_vec_push(&round->pieces, (struct hx_piece){start, to, offset}))
+            round->failed = true;
+        i += is_known && to == known->end;
+    }
+    return !round->failed;
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct hx_piece *x = a, *y = b;
+    return (x->start > y->start) - (x->start < y->start);
+}
+
+/* What was read joins what is known. */
+static hx_error *keep_pieces(struct hx_copied *copied, const struct hx_piece *piece,
+                             size_t n_pieces)
+{
+    size_t n = 0, old = copied->known.n;
+    for (size_t i = 0; i < n_pieces; i++) {
+        size_t at = HX_LOWER_BOUND(old, k, copied->known.v[k].end <= piece[i].start);
+        if (at == old || copied->known.v[at].start > piece[i].start) /* else in its old place */
+            HX_NEED(hx_vec_push(&copied->known, piece[i]));
+    }
+    if (copied->known.n)
+        qsort(copied->known.v, copied->known.n, sizeof *copied->known.v, by_start);
+    for (size_t i = 0; i < copied->known.n; i++) {
+        struct hx_piece *last = n ? &copied->known.v[n - 1] : NULL, next = copied->known.v[i];
+        if (last && last->end == next.start &&
+            last->offset + (last->end - last->start) == next.offset)
+            last->end = next.end;
+        else
+            copied->known.v[n++] = next;
+    }
+    copied->known.n = n;
+    return NULL;
+}
+
+/* Protects and copies what is there, or was written since. A range that the tracker loses is left
+ * to the stop. */
+static hx_error *run_round(struct round *round, const struct hx_tracer *tracer)
+{
+    struct hx_precopy *pre = round->pre;
+    struct hx_copy *copy = round->copy;
+    for (size_t i = 0; i < pre->track.ranges.n; i++) {
+        const struct hx_range *range = &pre->track.ranges.v[i];
+        pre->tracker->protect(&pre->track, range->start, range->end, !round->is_first, note_pages,
+                              round);
+        HX_NEED(!round->failed);
+        HX_TRY(hx_tracer_pressed(tracer));
+    }
+    HX_TRY(hx_copy_make_room(copy));
+    HX_TRY(hx_copy_read(copy, round->pieces.v, round->pieces.n, tracer));
+    return keep_pieces(&pre->copied, round->pieces.v, round->pieces.n);
+}
+
+static bool is_worth_tracking(const struct hx_mapping *mapping)
+{
+    bool own_only;
+    return hx_copy_takes(mapping, &own_only) && !mapping->inode && !mapping->device &&
+           !mapping->huge && !(mapping->prot & HX_PROT_SHARED) &&
+           strcmp(mapping->path, "[stack]") != 0 && mapping->rss_bytes >= least_bytes;
+}
+
+static hx_error *run_rounds(struct hx_precopy *pre, struct hx_copy *copy,
+                            const struct hx_tracer *tracer)
+{
+    uint64_t before = UINT64_MAX;
+    for (int i = 0; i < ROUNDS_MAX; i++) {
+        struct round round = {.pre = pre, .copy = copy, .is_first = i == 0};
+        hx_error *err = run_round(&round, tracer);
+        hx_vec_free(&round.pieces);
+        HX_TRY(err);
+        if (round.pages <= FEW_PAGES || round.pages > before - before / 4)
+            break;
+        before = round.pages;
+    }
+    return NULL;
+}
+
+static hx_error *copy_beside(struct hx_precopy *pre, struct hx_copy *copy,
+                             const struct hx_tracer *tracer, const struct hx_mapping *mapping,
+                             size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (is_worth_tracking(&mapping[i]))
+            pre->tracker->add(&pre->track, mapping[i].start, mapping[i].end);
+    hx_ranges_join(&pre->track.ranges);
+    HX_TRY(run_rounds(pre, copy, tracer));
+    hx_ranges_join(&pre->huge);
+    for (size_t i = 0; i < pre->track.ranges.n; i++)
+        HX_NEED(hx_vec_push(&pre->copied.tracked, pre->track.ranges.v[i]));
+    pre->copied.look = look;
+    return hx_copy_use(copy, &pre->copied, mapping, n);
+}
+
+/* Writes of the kernel into pinned pages leave no trace. */
+static bool has_pinned(pid_t pid)
+{
+    HX_FREE char *status = hx_proc_text("/proc/%d/status", pid);
+    const char *pinned = status ? hx_proc_field(status, "VmPin") : NULL;
+    return !pinned || strtoull(pinned, NULL, 10) != 0;
+}
+
+/* Looks at the process; the tracker, or NULL and why there is none. */
+static const struct hx_tracker *choose_tracker(pid_t pid, const struct hx_mapping *mapping,
+                                               size_t n, struct hx_track *ret,
+                                               char why[HX_UFFD_WHY])
+{
+    *ret = (struct hx_track){.pid = pid, .pagemap = -1, .uffd = -1, .way.pidfd = -1};
+    if (!has_pinned(pid))
+        return hx_track_wp.prepare(ret, mapping, n, why) ? &hx_track_wp : NULL;
+    snprintf(why, HX_UFFD_WHY, "the kernel writes into memory of it (VmPin)");
+    return NULL;
+}
+
+bool hx_precopy_possible(pid_t pid, const struct hx_mapping *mapping, size_t n,
+                         char why[HX_UFFD_WHY])
+{
+    struct hx_track track;
+    bool possible = choose_tracker(pid, mapping, n, &track, why);
+    hx_track_deinit(&track);
+    return possible;
+}
+
+static hx_error *start_tracker(struct hx_precopy *pre, struct hx_tracer *tracer)
+{
+    HX_TRY(hx_tracer_seize(tracer));
+    HX_TRY(hx_tracer_stop(tracer));
+    if (!pre->tracker->begin(&pre->track, tracer, pre->why))
+        pre->tracker = NULL;
+    return NULL;
+}
+
+hx_error *hx_precopy_begin(struct hx_precopy *pre, struct hx_copy *copy,
+                           const struct hx_tracer *tracer, const struct hx_mapping *mapping,
+                           size_t n)
+{
+    pre->begun_ns = hx_now_ns();
+    pre->tracker = choose_tracker(copy->pid, mapping, n, &pre->track, pre->why);
+    if (!pre->tracker)
+        return NULL;
+    struct hx_tracer first = *tracer;
+    int usual = getpriority(PRIO_PROCESS, 0);
+    setpriority(PRIO_PROCESS, 0, -20); /* for the stop alone: the rounds may wait for the target */
+    hx_error *err = start_tracker(pre, &first);
+    hx_tracer_release(&first);
+    setpriority(PRIO_PROCESS, 0, usual);
+    pre->first_stop_ns = first.stopped_at_ns ? hx_now_ns() - first.stopped_at_ns : 0;
+    hx_tracer_deinit(&first);
+    if (!err && pre->tracker)
+        err = copy_beside(pre, copy, tracer, mapping, n);
+    pre->prepare_ns = hx_now_ns() - pre->begun_ns;
+    return err;
+}
+
+/* --- behind it ----------------------------------------------------------------------------- */
+
+struct collapsing {
+    bool is_huge;
+};
+
+static bool see_huge(void *context, uint64_t start, uint64_t end, uint64_t categories)
+{
+    (void)start, (void)end, (void)categories;
+    ((struct collapsing *)context)->is_huge = true;
+    return true;
+}
+
+/* A huge page that was written has been split. One at a time, because the target waits for each. */
+static void collapse(const struct hx_precopy *pre)
+{
+    const struct hx_page_scan huge = {.all = HX_PAGE_HUGE, .told = HX_PAGE_HUGE};
+    for (size_t i = 0; i < pre->huge.n; i++)
+        for (uint64_t at = pre->huge.v[i].start; at + huge_bytes <= pre->huge.v[i].end;
+             at += huge_bytes) {
+            struct collapsing now = {false};
+            struct iovec range = {(void *)(uintptr_t)at, huge_bytes};
+            if (hx_pagemap_each(pre->track.pagemap, at, at + huge_bytes, &huge, see_huge, &now) ==
+                    1 &&
+                !now.is_huge)
+                syscall(SYS_process_madvise, pre->track.way.pidfd, &range, 1, MADV_COLLAPSE, 0);
+        }
+}
+
+void hx_precopy_end(struct hx_precopy *pre)
+{
+    if (pre->tracker) {
+        pre->tracker->end(&pre->track);
+        collapse(pre);
+    }
+    if (pre->begun_ns)
+        hx_track_deinit(&pre->track);
+    hx_vec_free(&pre->copied.known);
+    hx_vec_free(&pre->copied.tracked);
+    hx_vec_free(&pre->copied.changed);
+    hx_vec_free(&pre->huge);
+}

@@ -1,0 +1,39 @@
+/* precopy.h - method `precopy`: most of the copy is made while the target runs.
+ *
+ * A short stop starts a tracker. What it protects is copied while the target goes on, what was
+ * written meanwhile again, until little is left; the stop itself copies the pages that were
+ * written since, and what cannot be tracked: small mappings, memory that is shared, new ones. After
+ * VMware's pre-copy of virtual machines (Nelson, Lim and Hutchins, "Fast Transparent Migration for
+ * Virtual Machines", 2005). Runs in the agent's worker.
+ */
+#ifndef HX_ATTACH_PRECOPY_H
+#define HX_ATTACH_PRECOPY_H
+
+#include "attach/stop/copy.h"
+#include "attach/track/track.h"
+
+struct hx_precopy {
+    struct hx_copied copied; /* what the rounds copied; first, so that its look() finds this */
+    const struct hx_tracker *tracker; /* NULL: there is none, and the stop copies all */
+    struct hx_track track;
+    hx_ranges huge;                /* huge pages, as they were */
+    uint64_t begun_ns, prepare_ns; /* CLOCK_MONOTONIC; how long it took up to the stop */
+    uint64_t first_stop_ns;        /* how long the stop took that started the tracker */
+    char why[HX_UFFD_WHY];         /* there is none because ...; "" */
+};
+
+/* Would a tracker start? False: why not. Nothing of the target is touched. `mapping` is smaps. */
+bool hx_precopy_possible(pid_t pid, const struct hx_mapping *mapping, size_t n,
+                         char why[HX_UFFD_WHY]);
+
+/* While the target runs: starts a tracker if it may, and copies (copy->copied). `mapping` is smaps;
+ * `tracer` is like the one that will stop it, without threads. A tracker that cannot start is no
+ * error. On the tracing thread. */
+hx_error *hx_precopy_begin(struct hx_precopy *pre, struct hx_copy *copy,
+                           const struct hx_tracer *tracer, const struct hx_mapping *mapping,
+                           size_t n);
+
+/* While the target runs: lifts the protection, puts huge pages together again, frees. */
+void hx_precopy_end(struct hx_precopy *pre);
+
+#endif

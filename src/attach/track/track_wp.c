@@ -1,0 +1,134 @@
+/* track_wp.c - pages that a userfaultfd write-protects: the kernel lifts that by itself at the
+ * first write (UFFD_FEATURE_WP_ASYNC), and PAGEMAP_SCAN tells where it did. */
+#include "attach/track/track.h"
+
+#include "attach/ranges.h"
+#include "attach/stop/pagemap.h"
+#include "base/progress.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define WP_ASYNC ((uint64_t)1 << 15) /* UFFD_FEATURE_WP_ASYNC: newer than Debian 12's headers */
+
+/* No call of the kernel goes over more: it holds the lock of the target's mappings for all of it.
+ */
+static const uint64_t piece_bytes = 8 << 20;
+
+static void count_held(struct hx_track *track, uint64_t since)
+{
+    uint64_t held = hx_now_ns() - since;
+    track->held_ns = held > track->held_ns ? held : track->held_ns;
+}
+
+static bool nothing(void *context, uint64_t start, uint64_t end, uint64_t categories)
+{
+    (void)context, (void)start, (void)end, (void)categories;
+    return true;
+}
+
+static bool prepare(struct hx_track *track, const struct hx_mapping *mapping, size_t n,
+                    char why[HX_UFFD_WHY])
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/pagemap", track->pid);
+    track->pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    const struct hx_page_scan present = {.all = HX_PAGE_PRESENT, .told = HX_PAGE_PRESENT};
+    bool scans = track->pagemap >= 0 && n &&
+                 hx_pagemap_each(track->pagemap, mapping[0].start, mapping[0].start + 4096,
+                                 &present, nothing, NULL) >= 0;
+    if (!scans) {
+        snprintf(why, HX_UFFD_WHY, "the kernel has no PAGEMAP_SCAN (Linux 6.7)");
+        return false;
+    }
+    return hx_uffd_prepare(track->pid, mapping, n, &track->way, why);
+}
+
+static bool begin(struct hx_track *track, struct hx_tracer *tracer, char why[HX_UFFD_WHY])
+{
+    struct uffdio_api api = {.api = UFFD_API, .features = WP_ASYNC};
+    if (!hx_uffd_make(&track->way, tracer, &track->uffd, why))
+        return false;
+    if (ioctl(track->uffd, UFFDIO_API, &api) == 0)
+        return true;
+    snprintf(why, HX_UFFD_WHY, "the kernel protects no pages without faults (Linux 6.7)");
+    return false;
+}
+
+static bool add(struct hx_track *track, uint64_t start, uint64_t end)
+{
+    struct uffdio_register range = {.range = {start, end - start}, .mode = UFFDIO_REGISTER_MODE_WP};
+    uint64_t since = hx_now_ns();
+    bool ok = ioctl(track->uffd, UFFDIO_REGISTER, &range) == 0;
+    count_held(track, since);
+    return ok && hx_ranges_add(&track->ranges, start, end);
+}
+
+static bool protect(struct hx_track *track, uint64_t start, uint64_t end, bool again,
+                    hx_track_each *each, void *context)
+{
+    const struct hx_page_scan how = {.flags = HX_SCAN_PROTECT | HX_SCAN_CHECK,
+                                     .none = HX_PAGE_ZERO | HX_PAGE_GUARD,
+                                     .all = again ? HX_PAGE_WRITTEN : 0,
+                                     .any = HX_PAGE_PRESENT | HX_PAGE_SWAPPED,
+                                     .told = HX_PAGE_PRESENT | HX_PAGE_HUGE};
+    for (uint64_t at = start, to; at < end; at = to) {
+        to = at / piece_bytes * piece_bytes + piece_bytes;
+        to = to < end ? to : end;
+        uint64_t since = hx_now_ns();
+        int done = hx_pagemap_each(track->pagemap, at, to, &how, each, context);
+        count_held(track, since);
+        if (done != 1)
+            return false;
+    }
+    return true;
+}
+
+static bool written(struct hx_track *track, uint64_t start, uint64_t end, hx_track_each *each,
+                    void *context)
+{
+    /* asked for alone, which the kernel answers several times as fast */
+    const struct hx_page_scan how = {
+        .flags = HX_SCAN_CHECK, .all = HX_PAGE_WRITTEN, .told = HX_PAGE_WRITTEN};
+    return hx_pagemap_each(track->pagemap, start, end, &how, each, context) == 1;
+}
+
+/* In pieces: closing the descriptor would hold the target's lock for all of it. */
+static void end_tracking(struct hx_track *track)
+{
+    for (size_t i = 0; track->uffd >= 0 && i < track->ranges.n; i++)
+        for (uint64_t at = track->ranges.v[i].start, to; at < track->ranges.v[i].end; at = to) {
+            to = at / piece_bytes * piece_bytes + piece_bytes;
+            to = to < track->ranges.v[i].end ? to : track->ranges.v[i].end;
+            struct uffdio_range range = {at, to - at};
+            uint64_t since = hx_now_ns();
+            ioctl(track->uffd, UFFDIO_UNREGISTER, &range); /* what was unmapped meanwhile is not */
+            count_held(track, since);
+        }
+}
+
+const struct hx_tracker hx_track_wp = {
+    .name = "userfaultfd",
+    .prepare = prepare,
+    .begin = begin,
+    .add = add,
+    .protect = protect,
+    .written = written,
+    .end = end_tracking,
+};
+
+void hx_track_deinit(struct hx_track *track)
+{
+    if (track->uffd >= 0)
+        close(track->uffd);
+    if (track->pagemap >= 0)
+        close(track->pagemap);
+    hx_uffd_deinit(&track->way);
+    hx_vec_free(&track->ranges);
+}

@@ -1,0 +1,178 @@
+#!/usr/bin/env -S python3 -B
+"""precopy.py - method precopy: what is copied beside the running target is of one instant, and the
+target goes on as before, whoever dies.
+"""
+import collections
+import itertools
+import os
+import random
+import select
+import signal
+import subprocess
+import time
+
+import live
+from live import check, heapx, row, rows
+from torture import family
+
+WORDS = 8192
+ROUNDS = int(os.environ.get("HX_ROUNDS", "4" if live.is_set("HX_QUICK") else "12"))
+
+
+def take(folder, pid, method="precopy", ok=(0,)):
+    store = os.path.join(folder, f"{method}.db")
+    if os.path.exists(store):
+        os.unlink(store)
+    heapx("snap", pid, "-o", store, "--pause", method, ok=ok)
+    total = row(store, "select * from snapshots")
+    if total["method"] != method and "no pre-copy, because" in total["notes"] and "kernel" in total["notes"]:
+        raise live.Skip(total["notes"])
+    check(total["method"] == method, f"method {total['method']}: {total['notes']}")
+    return store, total
+
+
+def traces(pid):
+    """What a process shows of itself and may not change."""
+    def text(name):
+        with open(f"/proc/{pid}/{name}") as file:
+            return file.read()
+    keep = ("SigBlk", "SigIgn", "SigCgt", "TracerPid", "FDSize", "Threads")
+    status = [line for line in text("status").splitlines() if line.split(":")[0] in keep]
+    return {"files": sorted(os.listdir(f"/proc/{pid}/fd")), "status": status,
+            "maps": [line.split()[:2] for line in text("maps").splitlines()]}
+
+
+def is_tracked(pid):
+    with open(f"/proc/{pid}/smaps") as file:
+        return any({"uw", "um", "ui"} & set(line.split()[1:]) for line in file if line.startswith("VmFlags"))
+
+
+def check_unharmed(target, before=None):
+    end = time.monotonic() + 5 * live.SLOW
+    while is_tracked(target.pid):
+        check(time.monotonic() < end, "its memory is tracked still")
+        time.sleep(0.02)
+    live.check_let_go(target.pid)
+    check(target.process.poll() is None, "the target has ended")
+    if select.select([target.process.stdout], [], [], 0)[0]:
+        raise live.Failure(f"the target says: {os.read(target.process.stdout.fileno(), 200)}")
+    if before:
+        after = traces(target.pid)
+        for what in before:
+            odd = [(a, b) for a, b in itertools.zip_longest(before[what], after[what]) if a != b]
+            check(not odd, f"{what} before and after: {odd[:4]}")
+
+
+def victim(what):
+    target = live.Target([live.victim("precopy_victim"), what])
+    target.wait_line("ready")
+    return target
+
+
+def same(folder):
+    """Of a process at rest it takes what copy takes."""
+    with victim("idle") as target:
+        before = traces(target.pid)
+        stores = [take(folder, target.pid, method) for method in ("copy", "precopy")]
+        for view in ("objects", "edges", "root_edges"):
+            columns = "*" if view != "objects" else "address, bytes, state, holder"
+            a, b = (rows(store, f"select {columns} from {view} where address is not null" if view == "objects"
+                         else f"select * from {view}") for store, _ in stores)
+            odd = [pair for pair in zip(a, b) if pair[0] != pair[1]]
+            # stacks and registers of the threads that woke in between differ
+            check(len(a) == len(b) or view == "root_edges", f"{view}: {len(a)} and {len(b)} rows")
+            check(view == "root_edges" or len(odd) == 0, f"{view}: {odd[:3]}")
+        check_unharmed(target, before)
+
+
+def mismatches(store):
+    """Words of a pair that differ, of all that there are."""
+    blocks = rows(store, f"select address, bytes from objects where bytes between {WORDS * 8} and {WORDS * 8 + 64}")
+    second = {r["address"] for r in blocks if r["bytes"] >= (WORDS + 2) * 8}
+    words = collections.defaultdict(dict)
+    for e in rows(store, "select source, target, offset from edges where source in (select address from objects "
+                         f"where bytes between {WORDS * 8} and {WORDS * 8 + 64})"):
+        words[e["source"]][e["offset"]] = e["target"]
+    pairs = collections.defaultdict(dict)
+    for block, found in words.items():
+        pairs[found[0]][block in second] = found
+    check(len(pairs) == 8 and all(len(pair) == 2 for pair in pairs.values()), f"{len(pairs)} pairs of blocks")
+    odd = [(pair[False].get(k), pair[True].get(k)) for pair in pairs.values() for k in range(0, WORDS * 8, 8)
+           if pair[False].get(k) != pair[True].get(k)]
+    return odd
+
+
+def instant(folder):
+    """Words that are written in pairs differ in one place at most."""
+    with victim("wild") as target:
+        before = traces(target.pid)
+        for _ in range(ROUNDS):
+            odd = mismatches(take(folder, target.pid)[0])
+            check(len(odd) <= 1, f"{len(odd)} words are not of one instant: {odd[:3]}")
+        check_unharmed(target, before)
+
+
+def shifting(folder):
+    """The same while memory comes, moves and goes."""
+    with victim("shifting") as target:
+        for _ in range(ROUNDS):
+            store, total = take(folder, target.pid, ok=(0, 3))
+            odd = mismatches(store)
+            check(len(odd) <= 1, f"{len(odd)} words are not of one instant: {odd[:3]}; {total['notes']}")
+        check_unharmed(target)
+
+
+def refused(folder):
+    """What must not be led through a call is copied in the stop, with a note, and doctor knows."""
+    for what, why in (("filtered", "seccomp filter"), ("faults", "handles page faults itself"),
+                      ("full", "Too many open files")):
+        with victim(what) as target:
+            before = traces(target.pid)
+            store = os.path.join(folder, what + ".db")
+            heapx("snap", target.pid, "-o", store, "--pause", "precopy")
+            total = row(store, "select * from snapshots")
+            if "kernel" in total["notes"]:
+                raise live.Skip(total["notes"])
+            check(total["method"] == "copy" and f"no pre-copy, because" in total["notes"] and why in total["notes"],
+                  f"{what}: {total['method']}: {total['notes']}")
+            check(total["prepare_us"] is None and total["held_us"] is None, f"{what}: {total}")
+            said = heapx("doctor", target.pid, "--format", "csv")[1]
+            check(what == "full" or why in said, f"{what}: doctor says {said}")
+            live.check_let_go(target.pid)
+            check(before == traces(target.pid), f"{what}: {before}; {traces(target.pid)}")
+
+
+def killed(folder):
+    """Whoever is killed, at any moment: heapx, its agent, or what copies."""
+    rng = random.Random(int(os.environ.get("HX_SEED", "1")))
+    store = os.path.join(folder, "killed.db")
+    with victim("shifting") as target:
+        for i in range(ROUNDS * 2):
+            run = subprocess.Popen([live.HEAPX, "snap", str(target.pid), "-o", store, "--pause", "precopy"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   preexec_fn=live.end_with_parent)
+            time.sleep(rng.random() * 0.25 * live.SLOW)
+            name = ("heapx-agent", "heapx-capture", None)[i % 3]
+            for pid in [pid for pid in family(run.pid) if name and comm(pid) == name] or [run.pid]:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            run.kill()
+            run.wait()
+            check_unharmed(target)
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                if os.path.exists(store + suffix):
+                    os.unlink(store + suffix)
+
+
+def comm(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+if __name__ == "__main__":
+    live.main(same, instant, shifting, refused, killed)

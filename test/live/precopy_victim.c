@@ -1,0 +1,214 @@
+/* precopy_victim.c - a process whose pages change all the time, in a way that shows whether all
+ * that a copy holds is of one instant.
+ *
+ *   precopy_victim idle          a heap at rest
+ *   precopy_victim wild          pairs of words that one thread writes, one after the other
+ *   precopy_victim shifting      the same, while memory comes, goes, moves and is discarded
+ *   precopy_victim filtered|faults|full   what must not be led: under a seccomp filter, with a
+ *                                userfaultfd of its own, with a full table of files
+ *
+ * Prints "ready", and "odd" when one of its own checks fails: its calls, its signals, its heap.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BLOCKS = 8, WORDS = 8192, NODES = 4096, FILL = 40000 };
+
+/* The first word of a block is its node, the others lead anywhere; the word of `first` is written
+ * before its fellow of `second`, which is larger by a word. */
+static void **first[BLOCKS], **second[BLOCKS], *node[NODES], *fill[FILL];
+static _Atomic(const char *) odd; /* what is */
+
+static uint64_t next(uint64_t *state)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return *state >> 33;
+}
+
+static void *allocate(size_t bytes)
+{
+    void *block = calloc(1, bytes);
+    if (!block)
+        exit(1);
+    return block;
+}
+
+static void make_heap(void)
+{
+    uint64_t state = 1;
+    for (int i = 0; i < NODES; i++)
+        node[i] = allocate(40);
+    for (int i = 0; i < FILL; i++)
+        fill[i] = allocate(500);
+    for (int i = 0; i < BLOCKS; i++) {
+        first[i] = allocate(WORDS * sizeof(void *));
+        second[i] = allocate((WORDS + 2) * sizeof(void *));
+        first[i][0] = second[i][0] = node[i];
+        for (int k = 1; k < WORDS; k++)
+            first[i][k] = second[i][k] = node[next(&state) % NODES];
+    }
+}
+
+static void *write_pairs(void *unused)
+{
+    uint64_t state = 2;
+    for (;;) {
+        uint64_t i = next(&state) % BLOCKS, k = 1 + next(&state) % (WORDS - 1);
+        void *to = node[next(&state) % NODES];
+        ((void *volatile *)first[i])[k] = to;
+        atomic_signal_fence(memory_order_seq_cst);
+        ((void *volatile *)second[i])[k] = to;
+    }
+    return unused;
+}
+
+static void *shift(void *unused)
+{
+    enum { LARGE = 1 << 20 };
+    uint64_t state = 3;
+    char *block[16] = {0},
+         *apart = mmap(NULL, 8 * LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (;;) {
+        uint64_t i = next(&state) % 16, bytes = LARGE + next(&state) % LARGE;
+        char *moved = realloc(block[i], bytes); /* mremap() */
+        if (moved)
+            block[i] = memset(moved, (int)i, bytes);
+        for (uint64_t k = 0; moved && k < bytes; k += 4096)
+            if (block[i][k] != (char)i)
+                odd = "a block that was moved";
+        if (next(&state) % 4 == 0) {
+            free(block[i]);
+            block[i] = NULL;
+        }
+        char *part = apart + next(&state) % 8 * LARGE;
+        memset(part, 7, LARGE);
+        madvise(part, LARGE / 2, MADV_DONTNEED);
+        if (part[0] != 0 || part[LARGE - 1] != 7)
+            odd = "memory that was discarded in part";
+        mprotect(part, LARGE, PROT_READ);
+        mprotect(part, LARGE, PROT_READ | PROT_WRITE);
+    }
+    return unused;
+}
+
+static atomic_uint_fast64_t ticks;
+
+static void on_tick(int number)
+{
+    (void)number;
+    atomic_fetch_add(&ticks, 1);
+}
+
+/* Calls that a stop must not cut short, with signals blocked and not. */
+static void *wait_long(void *unused)
+{
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    pthread_sigmask(SIG_BLOCK, NULL, &all); /* but for those that cannot be */
+    for (;;) {
+        struct timespec time = {.tv_nsec = 20000000};
+        sigset_t now;
+        pthread_sigmask(SIG_BLOCK, NULL, &now);
+        if (nanosleep(&time, NULL) != 0 || memcmp(&now, &all, sizeof(long)) != 0)
+            odd = "a sleep, or the signals of its thread";
+    }
+    return unused;
+}
+
+static int ends[2];
+
+static void *rest(void *unused)
+{
+    char byte;
+    if (read(ends[0], &byte, 1) != -2)
+        odd = "a read";
+    return unused;
+}
+
+static bool filter(void)
+{
+    struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog program = {1, &all};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+static bool handle_faults(void)
+{
+    enum { BYTES = 1 << 16, USER_MODE_ONLY = 1 };
+    int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | USER_MODE_ONLY);
+    void *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct uffdio_api api = {.api = UFFD_API};
+    struct uffdio_register range = {.range = {(uintptr_t)at, BYTES},
+                                    .mode = UFFDIO_REGISTER_MODE_MISSING};
+    return fd >= 0 && ioctl(fd, UFFDIO_API, &api) == 0 && ioctl(fd, UFFDIO_REGISTER, &range) == 0;
+}
+
+static bool fill_files(void)
+{
+    struct rlimit limit = {20, 20};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    while (dup(0) >= 0)
+        ;
+    return errno == EMFILE;
+}
+
+int main(int argc, char **argv)
+{
+    pthread_t thread;
+    const char *what = argc > 1 ? argv[1] : "idle";
+    make_heap();
+    if (pipe(ends) != 0)
+        return 1;
+    if ((strcmp(what, "filtered") == 0 && !filter()) ||
+        (strcmp(what, "faults") == 0 && !handle_faults()) ||
+        (strcmp(what, "full") == 0 && !fill_files())) {
+        printf("not possible here, not ready\n");
+        return 1;
+    }
+    pthread_create(&thread, NULL, rest, NULL);
+    pthread_create(&thread, NULL, wait_long, NULL);
+    if (strcmp(what, "wild") == 0 || strcmp(what, "shifting") == 0)
+        pthread_create(&thread, NULL, write_pairs, NULL);
+    if (strcmp(what, "shifting") == 0)
+        pthread_create(&thread, NULL, shift, NULL);
+    struct sigaction action = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
+    sigaction(SIGALRM, &action, NULL);
+    timer_t timer;
+    struct itimerspec period = {{0, 5000000}, {0, 5000000}};
+    timer_create(CLOCK_MONOTONIC, NULL, &timer);
+    timer_settime(timer, 0, &period, NULL);
+    printf("ready\n");
+    fflush(stdout);
+    for (uint64_t before = 0;;) {
+        struct timespec time = {.tv_nsec = 200000000};
+        while (nanosleep(&time, &time) != 0)
+            ; /* a tick */
+        uint64_t now = atomic_load(&ticks);
+        if (now == before || odd) {
+            printf("odd: %s\n", odd ? odd : "a timer");
+            fflush(stdout);
+            pause();
+        }
+        before = now;
+    }
+}
