@@ -210,6 +210,10 @@ static hx_error *copy_beside(struct hx_precopy *pre, struct hx_copy *copy,
     hx_ranges_join(&pre->huge);
     for (size_t i = 0; i < pre->track.ranges.n; i++)
         HX_NEED(hx_vec_push(&pre->copied.tracked, pre->track.ranges.v[i]));
+    /* what went away while it was read may be there again */
+    for (size_t i = 0; i < copy->lost.n; i++)
+        HX_NEED(hx_vec_push(&pre->copied.changed, copy->lost.v[i]));
+    copy->lost.n = 0;
     pre->copied.look = look;
     return hx_copy_use(copy, &pre->copied, mapping, n);
 }
@@ -252,9 +256,8 @@ static hx_error *start_tracker(struct hx_precopy *pre, struct hx_tracer *tracer)
     return NULL;
 }
 
-hx_error *hx_precopy_begin(struct hx_precopy *pre, struct hx_copy *copy,
-                           const struct hx_tracer *tracer, const struct hx_mapping *mapping,
-                           size_t n)
+hx_error *hx_precopy_begin(struct hx_precopy *pre, struct hx_copy *copy, struct hx_tracer *tracer,
+                           const struct hx_mapping *mapping, size_t n)
 {
     pre->begun_ns = hx_now_ns();
     pre->tracker = choose_tracker(copy->pid, mapping, n, &pre->track, pre->why);
@@ -267,6 +270,7 @@ hx_error *hx_precopy_begin(struct hx_precopy *pre, struct hx_copy *copy,
     hx_tracer_release(&first);
     setpriority(PRIO_PROCESS, 0, usual);
     pre->first_stop_ns = first.stopped_at_ns ? hx_now_ns() - first.stopped_at_ns : 0;
+    tracer->short_calls = first.short_calls; /* to go on from there */
     hx_tracer_deinit(&first);
     if (!err && pre->tracker)
         err = copy_beside(pre, copy, tracer, mapping, n);

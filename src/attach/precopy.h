@@ -27,11 +27,10 @@ bool hx_precopy_possible(pid_t pid, const struct hx_mapping *mapping, size_t n,
                          char why[HX_UFFD_WHY]);
 
 /* While the target runs: starts a tracker if it may, and copies (copy->copied). `mapping` is smaps;
- * `tracer` is like the one that will stop it, without threads. A tracker that cannot start is no
- * error. On the tracing thread. */
-hx_error *hx_precopy_begin(struct hx_precopy *pre, struct hx_copy *copy,
-                           const struct hx_tracer *tracer, const struct hx_mapping *mapping,
-                           size_t n);
+ * `tracer` will stop it, and has no threads yet. A tracker that cannot start is no error. On the
+ * tracing thread. */
+hx_error *hx_precopy_begin(struct hx_precopy *pre, struct hx_copy *copy, struct hx_tracer *tracer,
+                           const struct hx_mapping *mapping, size_t n);
 
 /* While the target runs: lifts the protection, puts huge pages together again, frees. */
 void hx_precopy_end(struct hx_precopy *pre);

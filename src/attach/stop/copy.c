@@ -157,6 +157,8 @@ hx_error *hx_copy_scan(struct hx_copy *copy)
         HX_NEED(!failed);
         scan->end = end;
     }
+    if (copy->copied)
+        hx_ranges_join(&copy->copied->changed);
     return NULL;
 }
 

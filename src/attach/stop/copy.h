@@ -23,7 +23,7 @@ struct hx_copy_scan {
 struct hx_copied {
     hx_pieces known;   /* sorted */
     hx_ranges tracked; /* in order: `known` lies in them, and no mapping of a file */
-    hx_ranges changed; /* in order: what is to be read again */
+    hx_ranges changed; /* what is to be read again; in order behind hx_copy_scan() */
 
     /* In the stop, for a part of a tracked range: adds what is there to `runs`, and to `changed`
      * what may have been written; returns as hx_pagemap_scan() does. */
