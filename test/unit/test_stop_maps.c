@@ -249,7 +249,7 @@ static void figures_of_the_stop(void **state)
     assert_null(hx_copy_scan(&copy));
     assert_null(hx_stop_maps_read(pid, &maps));
     assert_null(hx_copy_plan(&copy, maps.now, maps.n, maps.before, maps.n_before));
-    assert_null(hx_copy_read(&copy, &tracer));
+    assert_null(hx_copy_read_rest(&copy, &tracer));
     assert_int_equal(copy.lost.n, 0);
     struct hx_mapping *mapping;
     size_t n;
