@@ -74,7 +74,7 @@ def compare(folder, pid, least_threads, compare_one=stacks.compare_one):
         # and behind the outermost frame gdb may look where nothing is.
         frames = [f for f in frames if f["kind"] not in ("signal", "tail") and f["module"]]
         mine, whole = ours[tid]
-        mine = [f for f in mine if "__restore_rt" not in f["label"]]
+        mine = [f for f in mine if "__restore_rt" not in f["label"] and f["module"] != "Python"]
         one, n, more, lines = compare_one(mine[::-1], frames[::-1])
         found, total, extra = found + one, total + n, extra + more
         if lines or not whole:

@@ -35,6 +35,8 @@ RECORDED_SETS_CXX = 5
 # Not reached yet: the part of bytes that is named and wrong.
 OPEN_WRONG = {"containers_libcxx": 3, "event_server_libcxx": 1.5, "u_pool": 9, "u_xml": 24}
 OPEN_SETS = {"v_search": 60}
+# of words: some that hold are taken for left over, in one run of several
+OPEN_STRAY = {"w_spool": 8}
 
 # Source: language, then its variants. The first were there when rules and thresholds were made.
 FITTED = {
@@ -383,7 +385,7 @@ def hold_to_limits(programs, recorded=False):
         if missing:
             continue
         wrong = OPEN_WRONG.get(program, WRONG_CXX if is_cxx(program) else WRONG_C)
-        for name, limit in (("wrong", wrong), ("stray", STRAY_WORST),
+        for name, limit in (("wrong", wrong), ("stray", OPEN_STRAY.get(program, STRAY_WORST)),
                             ("lost", 0), ("behind", 0)):
             if figures[name] > SLACK * limit:
                 bad.append(f"{program}: {name} {figures[name]:.2f}, limit {limit}")

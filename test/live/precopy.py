@@ -16,7 +16,7 @@ from live import check, heapx, row, rows
 from torture import family
 
 WORDS = 8192
-ROUNDS = int(os.environ.get("HX_ROUNDS", "4" if live.is_set("HX_QUICK") else "12"))
+ROUNDS = int(os.environ.get("HX_ROUNDS", "60" if live.is_set("HX_NIGHTLY") else "4"))
 
 
 def take(folder, pid, method="precopy", ok=(0,)):

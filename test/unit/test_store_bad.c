@@ -853,8 +853,8 @@ static void foreign(void **state)
     assert_int_equal(symlink("x", link), 0);
     assert_done(hx_store_append(link, &store)); /* a link to a store is that store */
     assert_done(hx_store_close(store));
-    sqlite_do(path, "PRAGMA user_version = 12");
-    refused_both(path, HX_E_CORRUPT, "made by a newer heapx (schema 12");
+    sqlite_do(path, "PRAGMA user_version = 13");
+    refused_both(path, HX_E_CORRUPT, "made by a newer heapx (schema 13");
     sqlite_do(path, "PRAGMA user_version = 0");
     refused_both(path, HX_E_CORRUPT, "damaged");
     char *missing = model_path(directory, "no/such/place");

@@ -1,6 +1,7 @@
 /* remote_uffd.c - leads a stopped thread through userfaultfd() and close(). x86-64. */
 #include "attach/track/remote_uffd.h"
 
+#include "attach/stop/pagemap.h"
 #include "attach/stop/registers.h"
 #include "base/cleanup.h"
 #include "base/proc.h"
@@ -136,13 +137,22 @@ static bool look_at_threads(struct hx_uffd_way *way, char why[HX_UFFD_WHY])
     return way->tid.n || refuse(why, "its threads cannot be seen");
 }
 
-/* Both instructions may lie anywhere in code, also within other instructions. */
-static void search_code(struct hx_uffd_way *way, const struct hx_mapping *mapping, uint8_t *bytes,
-                        size_t room, uint64_t *left)
+/* Code that is searched for both instructions, which may lie anywhere, also within others. */
+struct search {
+    struct hx_uffd_way *way;
+    uint64_t left; /* bytes that may be looked at yet */
+    uint8_t bytes[1 << 16];
+};
+
+/* Only pages that are there: looking must not bring any in. */
+static bool search_code(void *context, uint64_t start, uint64_t end, bool swapped)
 {
-    for (uint64_t at = mapping->start; at < mapping->end && *left && !(way->call && way->pop);) {
-        size_t len = mapping->end - at < room ? mapping->end - at : room;
-        struct iovec local = {bytes, len}, remote = {(void *)(uintptr_t)at, len};
+    struct search *search = context;
+    struct hx_uffd_way *way = search->way;
+    const uint8_t *bytes = search->bytes;
+    for (uint64_t at = start; at < end && !swapped && search->left;) {
+        size_t len = end - at < sizeof search->bytes ? end - at : sizeof search->bytes;
+        struct iovec local = {search->bytes, len}, remote = {(void *)(uintptr_t)at, len};
         ssize_t got = process_vm_readv(way->pid, &local, 1, &remote, 1, 0);
         for (ssize_t i = 0; i + 3 <= got; i++) {
             if (!way->call && bytes[i] == 0x0f && bytes[i + 1] == 0x05 && bytes[i + 2] == 0xc3)
@@ -150,20 +160,28 @@ static void search_code(struct hx_uffd_way *way, const struct hx_mapping *mappin
             if (!way->pop && bytes[i] == 0x58 && bytes[i + 1] == 0xc3)
                 way->pop = at + (uint64_t)i;
         }
-        *left -= len < *left ? len : *left;
+        search->left -= len < search->left ? len : search->left;
         at += len;
     }
+    return !(way->call && way->pop);
 }
 
 static bool find_instructions(struct hx_uffd_way *way)
 {
-    uint64_t left = CODE_MAX;
-    const size_t room = 1 << 18;
-    HX_FREE uint8_t *bytes = malloc(room);
-    for (size_t i = 0; bytes && i < way->n_mappings; i++)
-        if (way->mapping[i].prot & HX_PROT_X && !(way->mapping[i].prot & HX_PROT_W) &&
-            strncmp(way->mapping[i].path, "[v", 2) != 0)
-            search_code(way, &way->mapping[i], bytes, room, &left);
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/pagemap", way->pid);
+    HX_FD int pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    HX_FREE struct search *search = calloc(1, sizeof *search);
+    if (!search || pagemap < 0)
+        return false;
+    search->way = way;
+    search->left = CODE_MAX;
+    for (size_t i = 0; i < way->n_mappings && !(way->call && way->pop); i++) {
+        const struct hx_mapping *mapping = &way->mapping[i];
+        if (mapping->prot & HX_PROT_X && !(mapping->prot & HX_PROT_W) &&
+            strncmp(mapping->path, "[v", 2) != 0)
+            hx_pagemap_runs(pagemap, mapping->start, mapping->end, false, search_code, search);
+    }
     return way->call && way->pop;
 }
 
@@ -184,7 +202,7 @@ bool hx_uffd_prepare(pid_t pid, const struct hx_mapping *mapping, size_t n, stru
     ret->led = calloc(1, sizeof *ret->led);
     if (!ret->led)
         return refuse(why, "there is no memory");
-    return find_instructions(ret) || refuse(why, "its code has no `syscall; ret`");
+    return find_instructions(ret) || refuse(why, "of its code in memory none has `syscall; ret`");
 }
 
 void hx_uffd_deinit(struct hx_uffd_way *way)
