@@ -71,10 +71,11 @@ def compare(folder, pid, least_threads, compare_one=stacks.compare_one):
     text = []
     for tid, frames in theirs.items():
         # A signal's frame is one of gdb's own making, a tail call has left nothing on the stack,
-        # and behind the outermost frame gdb may look where nothing is.
+        # and behind the outermost frame gdb may look where nothing is. Frames of Python, which lie
+        # in no file, it does not know.
         frames = [f for f in frames if f["kind"] not in ("signal", "tail") and f["module"]]
         mine, whole = ours[tid]
-        mine = [f for f in mine if "__restore_rt" not in f["label"] and f["module"] != "Python"]
+        mine = [f for f in mine if "__restore_rt" not in f["label"] and f["module"]]
         one, n, more, lines = compare_one(mine[::-1], frames[::-1])
         found, total, extra = found + one, total + n, extra + more
         if lines or not whole:
