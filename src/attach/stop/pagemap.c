@@ -86,7 +86,7 @@ static struct hx_page_scan whatever(void)
 uint64_t hx_pagemap_scan(int fd, uint64_t start, uint64_t end, bool ask_file, hx_page_runs *runs,
                          bool *ret_failed)
 {
-    struct page_region region[REGIONS_LONG];
+    struct page_region region[REGIONS_LONG] = {0}; /* Valgrind does not know the call */
     struct hx_page_scan scan = whatever();
     uint64_t next;
     scan.told |= ask_file ? HX_PAGE_FILE : 0;
