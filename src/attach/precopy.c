@@ -24,7 +24,7 @@
 
 enum {
     PAGE = 4096,
-    ROUNDS_MAX = 6,  /* behind the first one */
+    ROUNDS_MAX = 6,
     FEW_PAGES = 256, /* what the stop may find written */
 };
 
@@ -269,7 +269,7 @@ hx_error *hx_precopy_begin(struct hx_precopy *pre, struct hx_copy *copy, struct 
     hx_error *err = start_tracker(pre, &first);
     hx_tracer_release(&first);
     setpriority(PRIO_PROCESS, 0, usual);
-    pre->first_stop_ns = first.stopped_at_ns ? hx_now_ns() - first.stopped_at_ns : 0;
+    pre->first_stop_ns = first.stopped_at_ns ? first.released_at_ns - first.stopped_at_ns : 0;
     tracer->short_calls = first.short_calls; /* to go on from there */
     hx_tracer_deinit(&first);
     if (!err && pre->tracker)
@@ -280,14 +280,10 @@ hx_error *hx_precopy_begin(struct hx_precopy *pre, struct hx_copy *copy, struct 
 
 /* --- behind it ----------------------------------------------------------------------------- */
 
-struct collapsing {
-    bool is_huge;
-};
-
 static bool see_huge(void *context, uint64_t start, uint64_t end, uint64_t categories)
 {
     (void)start, (void)end, (void)categories;
-    ((struct collapsing *)context)->is_huge = true;
+    *(bool *)context = true;
     return true;
 }
 
@@ -298,11 +294,11 @@ static void collapse(const struct hx_precopy *pre)
     for (size_t i = 0; i < pre->huge.n; i++)
         for (uint64_t at = pre->huge.v[i].start; at + huge_bytes <= pre->huge.v[i].end;
              at += huge_bytes) {
-            struct collapsing now = {false};
+            bool is_huge = false;
             struct iovec range = {(void *)(uintptr_t)at, huge_bytes};
-            if (hx_pagemap_each(pre->track.pagemap, at, at + huge_bytes, &huge, see_huge, &now) ==
-                    1 &&
-                !now.is_huge)
+            if (hx_pagemap_each(pre->track.pagemap, at, at + huge_bytes, &huge, see_huge,
+                                &is_huge) == 1 &&
+                !is_huge)
                 syscall(SYS_process_madvise, pre->track.way.pidfd, &range, 1, MADV_COLLAPSE, 0);
         }
 }

@@ -29,7 +29,7 @@ struct hx_uffd_way {
     HX_VEC(pid_t) tid;       /* threads that may be led: no filter, no other table of files */
 };
 
-/* False: it is not to be led, and why, in words that end "..., so the target was copied". */
+/* False: it is not to be led, and why, in words behind "because". */
 bool hx_uffd_prepare(pid_t pid, const struct hx_mapping *mapping, size_t n, struct hx_uffd_way *ret,
                      char why[HX_UFFD_WHY]);
 void hx_uffd_deinit(struct hx_uffd_way *way);
