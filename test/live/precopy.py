@@ -85,6 +85,24 @@ def same(folder):
         check_unharmed(target, before)
 
 
+def page_tables(pid):
+    with open(f"/proc/{pid}/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmPTE"))
+
+
+def sparse(folder):
+    """What is reserved and empty takes neither time nor page tables."""
+    with victim("sparse") as target:
+        before, tables = traces(target.pid), page_tables(target.pid)
+        total = take(folder, target.pid)[1]
+        now = page_tables(target.pid)
+        print(f"  prepared in {total['prepare_us']} us, held {total['held_us']}, stopped {total['pause_us']}; "
+              f"page tables {tables} kB, then {now}")
+        check(now <= tables + max(tables / 100, 16), f"page tables: {tables} kB before, {now} after")
+        check(total["prepare_us"] < 2e6 * live.SLOW, f"prepared in {total['prepare_us']} us")
+        check_unharmed(target, before)
+
+
 def mismatches(store):
     """Words of a pair that differ, of all that there are."""
     blocks = rows(store, f"select address, bytes from objects where bytes between {WORDS * 8} and {WORDS * 8 + 64}")
@@ -175,4 +193,4 @@ def comm(pid):
 
 
 if __name__ == "__main__":
-    live.main(same, instant, shifting, refused, killed)
+    live.main(same, sparse, instant, shifting, refused, killed)

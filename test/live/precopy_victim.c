@@ -2,6 +2,7 @@
  * that a copy holds is of one instant.
  *
  *   precopy_victim idle          a heap at rest
+ *   precopy_victim sparse        the same beside 4 TiB that are reserved, with a page here and there
  *   precopy_victim wild          pairs of words that one thread writes, one after the other
  *   precopy_victim shifting      the same, while memory comes, goes, moves and is discarded
  *   precopy_victim filtered|faults|full   what must not be led: under a seccomp filter, with a
@@ -144,6 +145,16 @@ static void *rest(void *unused)
     return unused;
 }
 
+static bool reserve(void)
+{
+    const uint64_t reserved = (uint64_t)4 << 40, apart = (uint64_t)32 << 30, dense = 64 << 20;
+    char *bytes = mmap(NULL, reserved, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    for (uint64_t at = 0; bytes != MAP_FAILED && at < reserved; at += apart)
+        bytes[at] = 1;
+    return bytes != MAP_FAILED && memset(bytes + reserved / 2, 2, dense);
+}
+
 static bool filter(void)
 {
     struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
@@ -181,7 +192,8 @@ int main(int argc, char **argv)
         return 1;
     if ((strcmp(what, "filtered") == 0 && !filter()) ||
         (strcmp(what, "faults") == 0 && !handle_faults()) ||
-        (strcmp(what, "full") == 0 && !fill_files())) {
+        (strcmp(what, "full") == 0 && !fill_files()) ||
+        (strcmp(what, "sparse") == 0 && !reserve())) {
         printf("not possible here, not ready\n");
         return 1;
     }

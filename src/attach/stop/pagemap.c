@@ -35,6 +35,7 @@ static int scan_once(int fd, uint64_t start, uint64_t end, struct hx_page_scan *
             .end = end,
             .vec = (uintptr_t)region,
             .vec_len = n_regions,
+            .max_pages = how->max_pages,
             .category_inverted = how->none,
             .category_mask = how->none | how->all,
             .category_anyof_mask = how->any,

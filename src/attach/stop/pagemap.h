@@ -45,9 +45,10 @@ enum {
     HX_SCAN_PROTECT = 1 << 0, /* protects what it finds, in the same step */
     HX_SCAN_CHECK = 1 << 1,   /* EPERM where no userfaultfd could */
 };
-/* Which pages: that are none, all, and one of these (0: no matter); and what is told of them. */
+/* Which pages: that are none, all, and one of these (0: no matter); and what is told of them. After
+ * max_pages of them (0: never) the kernel looks no further. */
 struct hx_page_scan {
-    uint64_t flags, none, all, any, told;
+    uint64_t flags, none, all, any, told, max_pages;
 };
 
 /* Calls each(context, start, end, categories) for such pages in [start, end). 1: done, 0: `each`

@@ -17,9 +17,9 @@
 
 #define WP_ASYNC ((uint64_t)1 << 15) /* UFFD_FEATURE_WP_ASYNC: newer than Debian 12's headers */
 
-/* No call of the kernel goes over more: it holds the lock of the target's mappings for all of it.
- */
-static const uint64_t piece_bytes = 8 << 20;
+/* A call of the kernel holds the lock of the target's mappings for all that it goes over: so much
+ * where pages are, so much of what may be empty. */
+static const uint64_t piece_bytes = 8 << 20, hole_bytes = 1 << 30;
 
 static void count_held(struct hx_track *track, uint64_t since)
 {
@@ -70,19 +70,47 @@ static bool add(struct hx_track *track, uint64_t start, uint64_t end)
     return ok && hx_ranges_add(&track->ranges, start, end);
 }
 
+static bool see_first(void *context, uint64_t start, uint64_t end, uint64_t categories)
+{
+    (void)end, (void)categories;
+    *(uint64_t *)context = start;
+    return false;
+}
+
+/* The end of the piece that begins at `at`: behind its first such page, *ret_first, or of a hole.
+ */
+static uint64_t end_of_piece(struct hx_track *track, uint64_t at, uint64_t end,
+                             struct hx_page_scan how, uint64_t *ret_first)
+{
+    uint64_t hole = end - at < hole_bytes ? end : at + hole_bytes;
+    *ret_first = hole;
+    how.flags = 0;
+    how.max_pages = 1;
+    uint64_t since = hx_now_ns();
+    if (hx_pagemap_each(track->pagemap, at, hole, &how, see_first, ret_first) < 0)
+        *ret_first = at;
+    count_held(track, since);
+    uint64_t to = *ret_first / piece_bytes * piece_bytes + piece_bytes;
+    return *ret_first == hole ? hole : to < end ? to : end;
+}
+
+static struct hx_page_scan there(bool again)
+{
+    return (struct hx_page_scan){.none = HX_PAGE_ZERO | HX_PAGE_GUARD,
+                                 .all = again ? HX_PAGE_WRITTEN : 0,
+                                 .any = HX_PAGE_PRESENT | HX_PAGE_SWAPPED,
+                                 .told = HX_PAGE_PRESENT | HX_PAGE_HUGE};
+}
+
 static bool protect(struct hx_track *track, uint64_t start, uint64_t end, bool again,
                     hx_track_each *each, void *context)
 {
-    const struct hx_page_scan how = {.flags = HX_SCAN_PROTECT | HX_SCAN_CHECK,
-                                     .none = HX_PAGE_ZERO | HX_PAGE_GUARD,
-                                     .all = again ? HX_PAGE_WRITTEN : 0,
-                                     .any = HX_PAGE_PRESENT | HX_PAGE_SWAPPED,
-                                     .told = HX_PAGE_PRESENT | HX_PAGE_HUGE};
-    for (uint64_t at = start, to; at < end; at = to) {
-        to = at / piece_bytes * piece_bytes + piece_bytes;
-        to = to < end ? to : end;
+    struct hx_page_scan how = there(again);
+    how.flags = HX_SCAN_PROTECT | HX_SCAN_CHECK;
+    for (uint64_t at = start, first, to; at < end; at = to) {
+        to = end_of_piece(track, at, end, how, &first);
         uint64_t since = hx_now_ns();
-        int done = hx_pagemap_each(track->pagemap, at, to, &how, each, context);
+        int done = hx_pagemap_each(track->pagemap, first, to, &how, each, context);
         count_held(track, since);
         if (done != 1)
             return false;
@@ -103,9 +131,9 @@ static bool written(struct hx_track *track, uint64_t start, uint64_t end, hx_tra
 static void end_tracking(struct hx_track *track)
 {
     for (size_t i = 0; track->uffd >= 0 && i < track->ranges.n; i++)
-        for (uint64_t at = track->ranges.v[i].start, to; at < track->ranges.v[i].end; at = to) {
-            to = at / piece_bytes * piece_bytes + piece_bytes;
-            to = to < track->ranges.v[i].end ? to : track->ranges.v[i].end;
+        for (uint64_t at = track->ranges.v[i].start, first, to; at < track->ranges.v[i].end;
+             at = to) {
+            to = end_of_piece(track, at, track->ranges.v[i].end, there(false), &first);
             struct uffdio_range range = {at, to - at};
             uint64_t since = hx_now_ns();
             ioctl(track->uffd, UFFDIO_UNREGISTER, &range); /* what was unmapped meanwhile is not */
