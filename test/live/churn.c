@@ -94,7 +94,9 @@ NOINLINE static void take(struct slot *slot, struct rng *rng)
         function = 0;
         p = malloc(size);
     }
-    *slot = (struct slot){.busy = slot->busy, .function = (uint8_t)function, .block = p};
+    /* Not as a whole struct: compilers zero that first, and then the slot is nobody's for a moment. */
+    slot->function = (uint8_t)function;
+    slot->block = p;
     slot->requested = size;
 }
 
