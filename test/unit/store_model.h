@@ -70,15 +70,31 @@ static inline void model_objects(struct unit_random *random, struct hx_graph *g,
     }
 }
 
+/* How many edges an object has that `room` others come before. Blocks of edges shall end behind one
+ * of exactly 4, of 5 and more, and of none, in turn from `turn` on. */
+static inline uint64_t model_count(struct unit_random *random, uint64_t room, uint64_t turn,
+                                   bool none_before)
+{
+    enum { BLOCK = 65536, NEAR = 12 };
+    const uint64_t rest = BLOCK - room % BLOCK, block = room / BLOCK + turn;
+    const uint64_t last = block % 3 == 0 ? 4 : block % 3 == 1 ? 5 + unit_below(random, 3) : 1;
+    if (room && rest == BLOCK && (block - 1) % 3 == 2 && !none_before)
+        return 0;
+    if (rest <= NEAR)
+        return rest > last ? 1 : rest;
+    if (unit_below(random, 20000) == 0)
+        return unit_below(random, 100000); /* more than a block */
+    return unit_below(random, 3) ? unit_below(random, 4) : 0;
+}
+
 static inline void model_edges(struct unit_random *random, struct hx_graph *g)
 {
     size_t room = 0;
+    const uint64_t turn = unit_below(random, 3);
     uint64_t *count = calloc((size_t)g->n + 1, sizeof *count);
     assert_non_null(count);
     for (hx_obj i = 0; i < g->n; i++) {
-        count[i] = unit_below(random, 3) ? unit_below(random, 4) : 0;
-        if (unit_below(random, 20000) == 0)
-            count[i] = unit_below(random, 100000); /* more than a block */
+        count[i] = model_count(random, room, turn, i && !count[i - 1]);
         room += count[i];
     }
     assert_done(hx_big_reserve(&g->fwd_mem, ((size_t)g->n + 1) * 8));
