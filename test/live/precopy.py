@@ -63,8 +63,8 @@ def check_unharmed(target, before=None):
             check(not odd, f"{what} before and after: {odd[:4]}")
 
 
-def victim(what):
-    target = live.Target([live.victim("precopy_victim"), what])
+def victim(*what, before=()):
+    target = live.Target([*before, live.victim("precopy_victim"), *map(str, what)])
     target.wait_line("ready")
     return target
 
@@ -140,6 +140,45 @@ def shifting(folder):
         check_unharmed(target)
 
 
+def forking(folder):
+    """Neither it nor its children notice."""
+    with victim("forking") as target:
+        for _ in range(ROUNDS):
+            take(folder, target.pid)
+        check_unharmed(target)
+
+
+def ending(folder):
+    """It becomes another program at the same addresses, or ends, at any moment: a snapshot of one of the
+    two, or a reason."""
+    rng, said = random.Random(int(os.environ.get("HX_SEED", "1"))), collections.Counter()
+    store = os.path.join(folder, "ending.db")
+    with victim("idle") as target:
+        begun = time.monotonic()
+        take(folder, target.pid)
+        usual = (time.monotonic() - begun) * 1e6
+    for i in range(ROUNDS * 2):
+        what = ("exits", "execs")[i % 2]
+        with victim(what, int(rng.random() * usual * 0.35), before=["setarch", "-R"]) as target:
+            target.wait_line("written")
+            status, _, err = heapx("snap", target.pid, "-o", store, "--pause", "precopy", ok=(0, 1, 3))
+            check(status != 1 or "heapx: " in err, f"{what}: exit {status}: {err}")
+            now = "refused"
+            if status != 1:
+                n = row(store, "select count(*) n from edges where source in (select address from objects where "
+                        "bytes between 500 and 520 and snapshot = (select max(snapshot) from snapshots)) "
+                        "and snapshot = (select max(snapshot) from snapshots)")["n"]
+                now = {0: "after", 40000: "before"}.get(n)
+                check(now, f"{what}: a mixture: {n} of 40000 pointers")
+            said[what, now] += 1
+            if what == "execs":
+                target.wait_line("ready")
+                check_unharmed(target)
+            else:
+                check(target.process.wait(10 * live.SLOW) == 0, f"the target ended with {target.process.returncode}")
+    print("  " + ", ".join(f"{what}: {n} {now}" for (what, now), n in sorted(said.items())))
+
+
 def refused(folder):
     """What must not be led through a call is copied in the stop, with a note, and doctor knows."""
     for what, why in (("filtered", "seccomp filter"), ("faults", "handles page faults itself"),
@@ -193,4 +232,4 @@ def comm(pid):
 
 
 if __name__ == "__main__":
-    live.main(same, sparse, instant, shifting, refused, killed)
+    live.main(same, sparse, instant, shifting, forking, ending, refused, killed)

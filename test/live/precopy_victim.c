@@ -2,9 +2,12 @@
  * that a copy holds is of one instant.
  *
  *   precopy_victim idle          a heap at rest
- *   precopy_victim sparse        the same beside 4 TiB that are reserved, with a page here and there
- *   precopy_victim wild          pairs of words that one thread writes, one after the other
+ *   precopy_victim sparse        the same beside 4 TiB that are reserved, with a page here and
+ * there precopy_victim wild          pairs of words that one thread writes, one after the other
  *   precopy_victim shifting      the same, while memory comes, goes, moves and is discarded
+ *   precopy_victim forking       has a child all the time, which looks at its memory and ends
+ *   precopy_victim exits|execs US   after so many microseconds it ends, or becomes `idle`, whose
+ *                                blocks of 500 bytes hold no pointers, as do those before
  *   precopy_victim filtered|faults|full   what must not be led: under a seccomp filter, with a
  *                                userfaultfd of its own, with a full table of files
  *
@@ -28,6 +31,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -145,6 +149,32 @@ static void *rest(void *unused)
     return unused;
 }
 
+/* Ends well when all is as it was made, and can be written. */
+static void look_at_heap(void)
+{
+    bool same = true;
+    for (int i = 0; i < FILL; i++) {
+        same &= ((char *volatile *)fill)[i][499] == 0;
+        *(char *)fill[i] = 1;
+    }
+    for (int i = 0; i < BLOCKS; i++)
+        same &= first[i][0] == second[i][0] && first[i][0] == node[i];
+    _exit(same ? 0 : 1);
+}
+
+static void *fork_on(void *unused)
+{
+    for (;;) {
+        int status = 0;
+        pid_t child = fork();
+        if (child == 0)
+            look_at_heap();
+        if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+            odd = "a child";
+    }
+    return unused;
+}
+
 static bool reserve(void)
 {
     const uint64_t reserved = (uint64_t)4 << 40, apart = (uint64_t)32 << 30, dense = 64 << 20;
@@ -203,6 +233,8 @@ int main(int argc, char **argv)
         pthread_create(&thread, NULL, write_pairs, NULL);
     if (strcmp(what, "shifting") == 0)
         pthread_create(&thread, NULL, shift, NULL);
+    if (strcmp(what, "forking") == 0)
+        pthread_create(&thread, NULL, fork_on, NULL);
     struct sigaction action = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, NULL);
     timer_t timer;
@@ -211,6 +243,19 @@ int main(int argc, char **argv)
     timer_settime(timer, 0, &period, NULL);
     printf("ready\n");
     fflush(stdout);
+    if (argc > 2) {
+        for (int i = 0; i < FILL; i++)
+            *(void **)fill[i] = node[0];
+        printf("written\n");
+        fflush(stdout);
+        long us = atol(argv[2]);
+        struct timespec time = {us / 1000000, us % 1000000 * 1000};
+        while (nanosleep(&time, &time) != 0)
+            ; /* a tick */
+        if (strcmp(what, "execs") == 0)
+            execl("/proc/self/exe", argv[0], "idle", NULL);
+        _exit(0);
+    }
     for (uint64_t before = 0;;) {
         struct timespec time = {.tv_nsec = 200000000};
         while (nanosleep(&time, &time) != 0)
