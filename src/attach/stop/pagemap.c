@@ -107,6 +107,51 @@ uint64_t hx_pagemap_scan(int fd, uint64_t start, uint64_t end, bool ask_file, hx
     return start;
 }
 
+static uint64_t categories_of(uint64_t entry)
+{
+    static const struct {
+        int bit;
+        uint64_t category;
+    } known[] = {{63, HX_PAGE_PRESENT}, {62, HX_PAGE_SWAPPED}, {61, HX_PAGE_FILE},
+                 {58, HX_PAGE_GUARD},   {56, HX_PAGE_ALONE},   {55, HX_PAGE_SOFT_DIRTY}};
+    uint64_t categories = 0;
+    for (size_t i = 0; entry && i < sizeof known / sizeof *known; i++)
+        categories |= entry >> known[i].bit & 1 ? known[i].category : 0;
+    return categories;
+}
+
+static bool is_asked_for(const struct hx_page_scan *how, uint64_t categories)
+{
+    return !(categories & how->none) && (categories & how->all) == how->all &&
+           (!how->any || categories & how->any);
+}
+
+bool hx_pagemap_entries(int fd, uint64_t start, uint64_t end, const struct hx_page_scan *how,
+                        bool (*each)(void *, uint64_t, uint64_t, uint64_t), void *context)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t entry[ENTRIES], run = start, run_told = 0;
+    bool open = false;
+    for (uint64_t at = start; at < end;) {
+        uint64_t want = (end - at) / page < ENTRIES ? (end - at) / page : ENTRIES;
+        ssize_t got = pread(fd, entry, want * 8, (off_t)(at / page * 8));
+        if (got < 8)
+            return false;
+        for (ssize_t i = 0; i < got / 8; i++, at += page) {
+            uint64_t categories = categories_of(entry[i]), told = categories & how->told;
+            bool asked_for = is_asked_for(how, categories);
+            if (open && asked_for && told == run_told)
+                continue;
+            if (open && !each(context, run, at, run_told))
+                return false;
+            open = asked_for;
+            run = at;
+            run_told = told;
+        }
+    }
+    return !open || each(context, run, end, run_told);
+}
+
 struct runs {
     bool (*each)(void *context, uint64_t start, uint64_t end, bool swapped);
     void *context;
@@ -129,28 +174,6 @@ bool hx_pagemap_runs(int fd, uint64_t start, uint64_t end, bool own_only,
     int done = hx_pagemap_each(fd, start, end, &scan, pass_run, &(struct runs){each, context});
     if (done >= 0)
         return done == 1;
-    if (end - start > entries_limit)
-        return false;
-    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-    uint64_t entry[ENTRIES], run = 0;
-    bool open = false, open_swapped = false;
-    for (uint64_t at = start; at < end;) {
-        uint64_t want = (end - at) / page < ENTRIES ? (end - at) / page : ENTRIES;
-        ssize_t got = pread(fd, entry, want * 8, (off_t)(at / page * 8));
-        if (got < 8)
-            return false;
-        for (ssize_t i = 0; i < got / 8; i++, at += page) {
-            bool guard = entry[i] >> 58 & 1;
-            bool there = entry[i] >> 62 != 0 && !guard && !(own_only && entry[i] >> 61 & 1);
-            bool swapped = !(entry[i] >> 63);
-            bool goes_on = there && open && swapped == open_swapped;
-            if (open && !goes_on && !each(context, run, at, open_swapped))
-                return false;
-            if (!goes_on)
-                run = at;
-            open = there;
-            open_swapped = swapped;
-        }
-    }
-    return !open || each(context, run, end, open_swapped);
+    return end - start <= entries_limit &&
+           hx_pagemap_entries(fd, start, end, &scan, pass_run, &(struct runs){each, context});
 }
