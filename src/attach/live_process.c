@@ -53,7 +53,7 @@ struct capture {
     int memory_fd; /* of the try before; -1: none */
     uint64_t longest_us;
     unsigned damaged;           /* walks that met damage */
-    char why_not[HX_AGENT_WHY]; /* no pre-copy; "": there was, or none was asked for */
+    char why_not[HX_AGENT_WHY]; /* no pre-copy, or not by the best way; "": none was asked for */
 };
 
 /* --- before the stop ------------------------------------------------------------------ */
@@ -275,7 +275,9 @@ static hx_error *finish_capture(struct capture *capture, struct hx_snapshot *sna
     hx_target_finish(&capture->process->attach, snapshot);
     snapshot->pause_us = capture->longest_us;
     if (capture->why_not[0])
-        hx_snapshot_note(snapshot, false, "no pre-copy, because %s: the stop copied all",
+        hx_snapshot_note(snapshot, false,
+                         snapshot->precopied ? "pre-copied by soft-dirty bits, because %s"
+                                             : "no pre-copy, because %s: the stop copied all",
                          capture->why_not);
     return NULL;
 }

@@ -71,15 +71,31 @@ static bool look_at_range(void *context, uint64_t start, uint64_t end, uint64_t 
     return true;
 }
 
+/* Pages that are there, of which the tracker knows all. */
+static bool take_pages(void *context, uint64_t start, uint64_t end, uint64_t categories)
+{
+    struct looking *looking = context;
+    bool swapped = !(categories & HX_PAGE_PRESENT);
+    looking->failed =
+        !hx_vec_push(looking->runs,
+                     (struct hx_page_run){.start = start, .end = end, .swapped = swapped}) ||
+        (categories & HX_PAGE_WRITTEN && !hx_ranges_add(&looking->copied->changed, start, end));
+    return !looking->failed;
+}
+
 static uint64_t look(struct hx_copied *copied, int pagemap, uint64_t start, uint64_t end,
                      hx_page_runs *runs, bool *ret_failed)
 {
     struct hx_precopy *pre = (struct hx_precopy *)copied;
     struct looking looking = {.copied = copied, .pagemap = pagemap, .at = start, .runs = runs};
     size_t n_runs = runs->n;
+    bool tells_all = pre->tracker->tells_all;
     bool seen = pagemap >= 0 &&
-                pre->tracker->written(&pre->track, start, end, look_at_range, &looking) &&
-                tell_known(&looking, end);
+                pre->tracker->written(&pre->track, start, end,
+                                      tells_all ? take_pages : look_at_range, &looking) &&
+                (tells_all || tell_known(&looking, end));
+    if (seen)
+        looking.at = end;
     if (!seen && !looking.failed) { /* as if nobody had tracked it */
         runs->n = n_runs;
         looking.failed = !hx_ranges_add(&copied->changed, start, end);
@@ -226,54 +242,106 @@ static bool has_pinned(pid_t pid)
     return !pinned || strtoull(pinned, NULL, 10) != 0;
 }
 
-/* Looks at the process; the tracker, or NULL and why there is none. */
-static const struct hx_tracker *choose_tracker(pid_t pid, const struct hx_mapping *mapping,
-                                               size_t n, struct hx_track *ret,
+/* What neither tracker sees. */
+static const char *is_unseen(pid_t pid, const struct hx_mapping *mapping, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (mapping[i].userfault)
+            return "it handles page faults itself (userfaultfd)";
+    return has_pinned(pid) ? "the kernel writes into memory of it (VmPin)" : NULL;
+}
+
+/* From the best to the last. */
+static const struct hx_tracker *const trackers[] = {&hx_track_wp, &hx_track_soft};
+enum { TRACKERS = sizeof trackers / sizeof *trackers };
+
+static void add_reason(char why[HX_UFFD_WHY], const char *reason)
+{
+    size_t n = strlen(why);
+    snprintf(why + n, HX_UFFD_WHY - n, "%s%s", n ? "; " : "", reason);
+}
+
+/* Looks at the process; a tracker behind those that were tried, or NULL, and why it was none of
+ * those before. */
+static const struct hx_tracker *choose_tracker(struct hx_track *track, size_t *tried,
+                                               const struct hx_mapping *mapping, size_t n,
                                                char why[HX_UFFD_WHY])
 {
-    *ret = (struct hx_track){.pid = pid, .pagemap = -1, .uffd = -1, .way.pidfd = -1};
-    if (!has_pinned(pid))
-        return hx_track_wp.prepare(ret, mapping, n, why) ? &hx_track_wp : NULL;
-    snprintf(why, HX_UFFD_WHY, "the kernel writes into memory of it (VmPin)");
+    const char *unseen = *tried ? NULL : is_unseen(track->pid, mapping, n);
+    if (unseen)
+        add_reason(why, unseen);
+    while (!unseen && *tried < TRACKERS) {
+        const struct hx_tracker *tracker = trackers[(*tried)++];
+        struct hx_track fresh = hx_track_none(track->pid);
+        char reason[HX_UFFD_WHY];
+        fresh.max_held_ns = track->max_held_ns;
+        hx_track_deinit(track);
+        *track = fresh;
+        if (tracker->prepare(track, mapping, n, reason))
+            return tracker;
+        add_reason(why, reason);
+    }
     return NULL;
 }
 
 bool hx_precopy_possible(pid_t pid, const struct hx_mapping *mapping, size_t n,
                          char why[HX_UFFD_WHY])
 {
-    struct hx_track track;
-    bool possible = choose_tracker(pid, mapping, n, &track, why);
+    struct hx_track track = hx_track_none(pid);
+    size_t tried = 0;
+    why[0] = '\0';
+    bool possible = choose_tracker(&track, &tried, mapping, n, why);
     hx_track_deinit(&track);
     return possible;
 }
 
-static hx_error *start_tracker(struct hx_precopy *pre, struct hx_tracer *tracer)
+static hx_error *begin_stopped(struct hx_precopy *pre, struct hx_tracer *tracer, bool *ret_begun,
+                               char why[HX_UFFD_WHY])
 {
     HX_TRY(hx_tracer_seize(tracer));
     HX_TRY(hx_tracer_stop(tracer));
-    if (!pre->tracker->begin(&pre->track, tracer, pre->why))
-        pre->tracker = NULL;
+    *ret_begun = pre->tracker->begin(&pre->track, tracer, why);
     return NULL;
+}
+
+static hx_error *start_tracker(struct hx_precopy *pre, struct hx_tracer *tracer, bool *ret_begun)
+{
+    char reason[HX_UFFD_WHY] = "";
+    hx_error *err = NULL;
+    if (pre->tracker->begins_stopped) {
+        struct hx_tracer first = *tracer;
+        int usual = getpriority(PRIO_PROCESS, 0);
+        /* for the stop alone: the rounds may wait for the target */
+        setpriority(PRIO_PROCESS, 0, -20);
+        err = begin_stopped(pre, &first, ret_begun, reason);
+        hx_tracer_release(&first);
+        setpriority(PRIO_PROCESS, 0, usual);
+        pre->first_stop_ns = first.stopped_at_ns ? first.released_at_ns - first.stopped_at_ns : 0;
+        tracer->short_calls = first.short_calls; /* to go on from there */
+        hx_tracer_deinit(&first);
+    } else {
+        *ret_begun = pre->tracker->begin(&pre->track, tracer, reason);
+    }
+    if (!err && !*ret_begun)
+        add_reason(pre->why, reason);
+    return err;
 }
 
 hx_error *hx_precopy_begin(struct hx_precopy *pre, struct hx_copy *copy, struct hx_tracer *tracer,
                            const struct hx_mapping *mapping, size_t n)
 {
+    hx_error *err = NULL;
+    size_t tried = 0;
+    bool begun = false;
     pre->begun_ns = hx_now_ns();
-    pre->tracker = choose_tracker(copy->pid, mapping, n, &pre->track, pre->why);
-    if (!pre->tracker)
-        return NULL;
-    struct hx_tracer first = *tracer;
-    int usual = getpriority(PRIO_PROCESS, 0);
-    setpriority(PRIO_PROCESS, 0, -20); /* for the stop alone: the rounds may wait for the target */
-    hx_error *err = start_tracker(pre, &first);
-    hx_tracer_release(&first);
-    setpriority(PRIO_PROCESS, 0, usual);
-    pre->first_stop_ns = first.stopped_at_ns ? first.released_at_ns - first.stopped_at_ns : 0;
-    tracer->short_calls = first.short_calls; /* to go on from there */
-    hx_tracer_deinit(&first);
-    if (!err && pre->tracker)
-        err = copy_beside(pre, copy, tracer, mapping, n);
+    pre->track = hx_track_none(copy->pid);
+    pre->track.max_held_ns = tracer->deadline_ns;
+    while (!err && !begun &&
+           (pre->tracker = choose_tracker(&pre->track, &tried, mapping, n, pre->why)))
+        err = start_tracker(pre, tracer, &begun);
+    if (err || !begun)
+        return err;
+    err = copy_beside(pre, copy, tracer, mapping, n);
     pre->prepare_ns = hx_now_ns() - pre->begun_ns;
     return err;
 }

@@ -19,10 +19,11 @@ struct hx_precopy {
     hx_ranges huge;                /* huge pages, as they were */
     uint64_t begun_ns, prepare_ns; /* CLOCK_MONOTONIC; how long it took up to the stop */
     uint64_t first_stop_ns;        /* how long the stop took that started the tracker */
-    char why[HX_UFFD_WHY];         /* there is none because ...; "" */
+    char why[HX_UFFD_WHY];         /* there is none, or not the best, because ...; "" */
 };
 
-/* Would a tracker start? False: why not. Nothing of the target is touched. `mapping` is smaps. */
+/* Would a tracker start? Why it would be none, or not the best; "". Nothing of the target is
+ * touched. `mapping` is smaps. */
 bool hx_precopy_possible(pid_t pid, const struct hx_mapping *mapping, size_t n,
                          char why[HX_UFFD_WHY]);
 

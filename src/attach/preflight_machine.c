@@ -3,6 +3,7 @@
  * Adding a check: one function and one line in the list.
  */
 #include "attach/preflight_private.h"
+#include "attach/track/track.h"
 
 #include "base/cleanup.h"
 #include "base/proc.h"
@@ -181,8 +182,8 @@ static void check_userfaultfd(struct hx_preflight *p, struct hx_check *check)
     if (fd >= 0)
         hx_check_say(check, HX_CHECK_OK, "", "works here");
     else
-        hx_check_say(check, HX_CHECK_NO, "", "%s: --pause precopy is not possible",
-                     strerror(errno));
+        hx_check_say(check, HX_CHECK_NO, "", "%s: --pause precopy %s", strerror(errno),
+                     hx_track_soft_works() ? "goes by soft-dirty bits" : "is not possible");
 }
 
 static void check_map_files(struct hx_preflight *p, struct hx_check *check)

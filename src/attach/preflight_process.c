@@ -318,7 +318,8 @@ static void check_pause(struct hx_preflight *p, struct hx_check *check)
     else if (hx_precopy_possible(p->via, mapping, n, why))
         hx_check_say(check, HX_CHECK_OK, "",
                      "of a large heap only what is written meanwhile is "
-                     "copied in the stop (precopy)");
+                     "copied in the stop (precopy%s%s)",
+                     why[0] ? " by soft-dirty bits, because " : "", why);
     else
         hx_check_say(check, HX_CHECK_NO, "",
                      "the stop lasts as long as the copy: no pre-copy, "

@@ -12,23 +12,28 @@
 /* One process under one tracker. */
 struct hx_track {
     pid_t pid;
-    int pagemap; /* /proc/PID/pagemap */
-    int uffd;    /* -1: none */
+    int pagemap;    /* /proc/PID/pagemap */
+    int uffd;       /* -1: none */
+    int clear_refs; /* /proc/PID/clear_refs, to be written; -1: not open */
+    bool scans;     /* the kernel has PAGEMAP_SCAN */
     struct hx_uffd_way way;
-    hx_ranges ranges; /* what is tracked; in order */
-    uint64_t held_ns; /* the longest call that held the lock of its mappings */
+    hx_ranges ranges;     /* what is tracked; in order */
+    uint64_t held_ns;     /* the longest call that held the lock of its mappings */
+    uint64_t max_held_ns; /* none may be expected to hold it for longer; 0: no matter */
 };
 
 typedef bool hx_track_each(void *context, uint64_t start, uint64_t end, uint64_t categories);
 
 struct hx_tracker {
     const char *name;
+    bool begins_stopped; /* begin() wants all threads to stand still, and their tracer */
+    bool tells_all;      /* written() tells of all that is there, WRITTEN or not */
 
     /* While it runs: can this process be tracked? False: why says what is in the way. */
     bool (*prepare)(struct hx_track *track, const struct hx_mapping *mapping, size_t n,
                     char why[HX_UFFD_WHY]);
 
-    /* While all its threads stand still, on the tracing thread. */
+    /* On the tracing thread. */
     bool (*begin)(struct hx_track *track, struct hx_tracer *tracer, char why[HX_UFFD_WHY]);
 
     /* While it runs: tracks a mapping; false: that cannot be. */
@@ -40,7 +45,8 @@ struct hx_tracker {
                     hx_track_each *each, void *context);
 
     /* While it stands still: what was written or discarded since, or never protected, to be looked
-     * at. False: the range is not tracked any more. */
+     * at (tells_all: PRESENT or swapped out, and WRITTEN where it may have changed). False: the
+     * range is not tracked any more. */
     bool (*written)(struct hx_track *track, uint64_t start, uint64_t end, hx_track_each *each,
                     void *context);
 
@@ -50,6 +56,22 @@ struct hx_tracker {
 
 /* userfaultfd's write protection without faults to handle, since Linux 6.7. */
 extern const struct hx_tracker hx_track_wp;
+
+/* Soft-dirty bits, where the kernel keeps them. One round: they cannot be read and cleared in one
+ * step. */
+extern const struct hx_tracker hx_track_soft;
+
+/* Does the kernel keep them? Tried on a child: asking for them succeeds where it does not. */
+bool hx_track_soft_works(void);
+
+/* Nothing open yet. */
+struct hx_track hx_track_none(pid_t pid);
+
+/* A call that began then held the lock until now. */
+void hx_track_count_held(struct hx_track *track, uint64_t since_ns);
+
+/* Opens pagemap and looks what it can do. False: it cannot be read. */
+bool hx_track_open(struct hx_track *track, const struct hx_mapping *mapping, size_t n);
 
 void hx_track_deinit(struct hx_track *track);
 

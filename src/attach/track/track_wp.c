@@ -21,29 +21,10 @@
  * where pages are, so much of what may be empty. */
 static const uint64_t piece_bytes = 8 << 20, hole_bytes = 1 << 30;
 
-static void count_held(struct hx_track *track, uint64_t since)
-{
-    uint64_t held = hx_now_ns() - since;
-    track->held_ns = held > track->held_ns ? held : track->held_ns;
-}
-
-static bool nothing(void *context, uint64_t start, uint64_t end, uint64_t categories)
-{
-    (void)context, (void)start, (void)end, (void)categories;
-    return true;
-}
-
 static bool prepare(struct hx_track *track, const struct hx_mapping *mapping, size_t n,
                     char why[HX_UFFD_WHY])
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/pagemap", track->pid);
-    track->pagemap = open(path, O_RDONLY | O_CLOEXEC);
-    const struct hx_page_scan present = {.all = HX_PAGE_PRESENT, .told = HX_PAGE_PRESENT};
-    bool scans = track->pagemap >= 0 && n &&
-                 hx_pagemap_each(track->pagemap, mapping[0].start, mapping[0].start + 4096,
-                                 &present, nothing, NULL) >= 0;
-    if (!scans) {
+    if (!hx_track_open(track, mapping, n) || !track->scans) {
         snprintf(why, HX_UFFD_WHY, "the kernel has no PAGEMAP_SCAN (Linux 6.7)");
         return false;
     }
@@ -66,7 +47,7 @@ static bool add(struct hx_track *track, uint64_t start, uint64_t end)
     struct uffdio_register range = {.range = {start, end - start}, .mode = UFFDIO_REGISTER_MODE_WP};
     uint64_t since = hx_now_ns();
     bool ok = ioctl(track->uffd, UFFDIO_REGISTER, &range) == 0;
-    count_held(track, since);
+    hx_track_count_held(track, since);
     return ok && hx_ranges_add(&track->ranges, start, end);
 }
 
@@ -89,7 +70,7 @@ static uint64_t end_of_piece(struct hx_track *track, uint64_t at, uint64_t end,
     uint64_t since = hx_now_ns();
     if (hx_pagemap_each(track->pagemap, at, hole, &how, see_first, ret_first) < 0)
         *ret_first = at;
-    count_held(track, since);
+    hx_track_count_held(track, since);
     uint64_t to = *ret_first / piece_bytes * piece_bytes + piece_bytes;
     return *ret_first == hole ? hole : to < end ? to : end;
 }
@@ -111,7 +92,7 @@ static bool protect(struct hx_track *track, uint64_t start, uint64_t end, bool a
         to = end_of_piece(track, at, end, how, &first);
         uint64_t since = hx_now_ns();
         int done = hx_pagemap_each(track->pagemap, first, to, &how, each, context);
-        count_held(track, since);
+        hx_track_count_held(track, since);
         if (done != 1)
             return false;
     }
@@ -137,12 +118,13 @@ static void end_tracking(struct hx_track *track)
             struct uffdio_range range = {at, to - at};
             uint64_t since = hx_now_ns();
             ioctl(track->uffd, UFFDIO_UNREGISTER, &range); /* what was unmapped meanwhile is not */
-            count_held(track, since);
+            hx_track_count_held(track, since);
         }
 }
 
 const struct hx_tracker hx_track_wp = {
     .name = "userfaultfd",
+    .begins_stopped = true,
     .prepare = prepare,
     .begin = begin,
     .add = add,
@@ -150,13 +132,3 @@ const struct hx_tracker hx_track_wp = {
     .written = written,
     .end = end_tracking,
 };
-
-void hx_track_deinit(struct hx_track *track)
-{
-    if (track->uffd >= 0)
-        close(track->uffd);
-    if (track->pagemap >= 0)
-        close(track->pagemap);
-    hx_uffd_deinit(&track->way);
-    hx_vec_free(&track->ranges);
-}
