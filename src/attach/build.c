@@ -210,29 +210,32 @@ static bool is_go(hx_modules *modules, size_t module)
            memcmp(bytes, magic, sizeof bytes) == 0;
 }
 
-/* Languages that keep objects in heaps of their own, by a function of their runtimes. */
+/* Languages that keep objects in heaps of their own, by a symbol of their runtimes, and who tells
+ * these. */
 static void note_runtime(hx_attach *attach, struct hx_snapshot *snapshot)
 {
-    static const char *const known[][2] = {
-        {"runtime.mheap_", "Go"},
-        {"JNI_CreateJavaVM", "Java"},
-        {"_ZN2v87Isolate3NewERKNS0_12CreateParamsE", "JavaScript (V8)"}};
+    static const struct known {
+        const char *symbol, *name, *tool;
+    } known[] = {
+        {"runtime.mheap_", "Go", "its net/http/pprof or runtime/pprof"},
+        {"JNI_CreateJavaVM", "Java", "jmap"},
+        {"_ZN2v87Isolate3NewERKNS0_12CreateParamsE", "JavaScript (V8)", "its heap snapshots"}};
     uint64_t addr, size;
-    const char *name = NULL;
-    for (size_t i = 0; i < hx_modules_count(attach->modules) && !name; i++) {
-        for (size_t k = 0; k < sizeof known / sizeof *known && !name; k++)
-            if (hx_module_symbol(attach->modules, i, known[k][0], &addr, &size))
-                name = known[k][1];
-        if (!name && is_go(attach->modules, i))
-            name = known[0][1];
+    const struct known *found = NULL;
+    for (size_t i = 0; i < hx_modules_count(attach->modules) && !found; i++) {
+        for (size_t k = 0; k < sizeof known / sizeof *known && !found; k++)
+            if (hx_module_symbol(attach->modules, i, known[k].symbol, &addr, &size))
+                found = &known[k];
+        if (!found && is_go(attach->modules, i))
+            found = &known[0];
     }
-    if (name)
+    if (found)
         hx_snapshot_note(
             snapshot, false,
-            "a process of %s: the heap of that runtime has no objects here, its memory "
-            "is in the account and is searched for pointers; what libraries have from "
+            "a process of %s: the heap of that runtime has no objects here (%s tells them), its "
+            "memory is in the account and is searched for pointers; what libraries have from "
             "malloc is told",
-            name);
+            found->name, found->tool);
 }
 
 /* --- recording and roots --------------------------------------------------------------- */

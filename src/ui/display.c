@@ -503,11 +503,10 @@ void hx_ui_put_no_heap(const struct hx_ui *ui, const char *between, struct hx_te
     hx_text_escape(ret, notes, strlen(notes), !ui->term.utf8);
     hx_text_puts(ret, ".");
     hx_text_puts(ret, between);
-    if (hx_table_int(&ui->snapshots, row, "recorded", 0))
-        hx_text_puts(ret, "Screen 0 shows the resident memory.");
-    else
-        hx_text_puts(ret, "heapx attach PID --record finds what is allocated from then on,"
-                          " heapx run all of it.");
+    hx_text_puts(ret, "Screen 0 shows the resident memory.");
+    if (!hx_table_int(&ui->snapshots, row, "recorded", 0))
+        hx_text_puts(ret, " Of a program that calls malloc, heapx attach PID --record finds what is"
+                          " allocated from then on, heapx run all of it.");
 }
 
 /* A profile of another program tells its own break-down, and nothing of single objects. */

@@ -165,8 +165,19 @@ def runtimes(folder):
         library = build(folder, "libruntime.so", [f"int {symbol}(void) {{ return 0; }}"], "-shared", "-fPIC")
         notes = snapshot(folder, build(folder, "plain", [PROGRAM]), library, 0)["notes"]
         check(re.search(f"a process of {name}: ", notes), notes)
-    notes = snapshot(folder, build(folder, "go", [GO], "-nostdlib", "-static"), None, 3)["notes"]
-    check("a process of Go: " in notes, notes)
+    go = build(folder, "go", [GO], "-nostdlib", "-static")
+    notes = snapshot(folder, go, None, 3)["notes"]
+    check(re.search("a process of Go: .*pprof tells them", notes), notes)
+    store, keys, display = (os.path.join(folder, name) for name in ("go.hx", "keys", "display"))
+    with open(keys, "w") as file:
+        file.write(f"5\n:save-display {display}\n")
+    with live.Target([go]) as target:
+        target.wait_line("ready")
+        heapx("snap", target.pid, "-o", store, ok=(3,))
+    heapx("open", store, "--script", keys)
+    with open(display) as file:
+        said = " ".join(file.read().split())
+    check("Screen 0 shows the resident memory. Of a program that calls malloc," in said, said)
 
 
 if __name__ == "__main__":

@@ -473,9 +473,10 @@ static hx_error *probes_poll(struct probes *p)
     HX_TRY(hx_probe_tables_init(&p->tables, p->code, p->space));
     HX_TRY(search_files(p));
     if (!p->allocators)
-        return hx_error_new(HX_E_ABSENT, name, "`heapx snap` shows its heap without a recorder",
-                            "no file that it has mapped defines malloc and free (a static program "
-                            "without symbols, or one with an allocator of its own)");
+        return hx_error_new(HX_E_ABSENT, name,
+                            "`heapx snap` tells its memory, and in its notes whose heap it has",
+                            "no file that it has mapped defines malloc and free (a program of Go, "
+                            "a static one without symbols, or one with an allocator of its own)");
     for (size_t i = 0; i < p->functions.n; i++)
         p->functions.v[i].leaf &= p->allocators == 1;
     return NULL;
