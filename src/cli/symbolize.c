@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/take/take.h"
 #include "cli/take/take_types.h"
+#include "store/hints.h"
 #include "sym/debug_file.h"
 
 #include <errno.h>
@@ -38,13 +39,28 @@ static void cleanup_found(struct found_files *found)
     hx_code_destroy(found->code);
 }
 
+/* What one gave: who looks for names has to see which of them has none. */
+static void put_found(const struct hx_loaded_file *file, const char *local, struct hx_text *line)
+{
+    const enum hx_debug_level level = hx_debug_level(local, file->build_id);
+    hx_text_escape(line, local, strlen(local), false);
+    if (level == HX_DEBUG_TYPES) {
+        hx_text_puts(line, "  names and types");
+        return;
+    }
+    hx_text_puts(line, level == HX_DEBUG_NAMES ? "  names, no debug information: "
+                                               : "  no debug information: ");
+    hx_names_in(file->path, file->build_id, line);
+    hx_text_puts(line, ", here or in --debug DIR");
+}
+
 static void tell_file(const struct hx_loaded_file *file, const char *local, bool other)
 {
     struct hx_text line = {0};
     hx_text_escape(&line, file->path, strlen(file->path), false);
     hx_text_puts(&line, "  ");
     if (local)
-        hx_text_escape(&line, local, strlen(local), false);
+        put_found(file, local, &line);
     else if (file->build_id)
         hx_text_putf(&line, "%s: build-id %.128s", other ? "another build" : "not found",
                      file->build_id);

@@ -396,3 +396,16 @@ char *hx_debug_find(const char *dir, const char *path, const char *build_id, boo
         free(hx_steal(finding.without));
     return finding.with ? finding.with : finding.without;
 }
+
+enum hx_debug_level hx_debug_level(const char *path, const char *build_id)
+{
+    struct stat st;
+    const struct hx_debug_search search = {.root = -1, .path = path, .build_id = build_id};
+    HX_FD int fd = hx_module_open_regular(path, &st);
+    if (fd < 0)
+        return HX_DEBUG_NOTHING;
+    HX_FD int split = hx_debug_open(&search, fd);
+    if (hx_debug_is_inside(split < 0 ? fd : split))
+        return HX_DEBUG_TYPES;
+    return has_section(split < 0 ? fd : split, ".symtab") ? HX_DEBUG_NAMES : HX_DEBUG_NOTHING;
+}

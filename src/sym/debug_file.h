@@ -34,4 +34,12 @@ int hx_debug_open_packed(const struct hx_debug_search *search,
  * it would be there is one of another build. */
 char *hx_debug_find(const char *dir, const char *path, const char *build_id, bool *ret_other);
 
+/* What the file at `path` has, or a debug file of its build-id that a debugger would find here. */
+enum hx_debug_level {
+    HX_DEBUG_NOTHING, /* the names that it exports at most */
+    HX_DEBUG_NAMES,   /* symbols, and no types */
+    HX_DEBUG_TYPES,   /* debug information */
+};
+enum hx_debug_level hx_debug_level(const char *path, const char *build_id);
+
 #endif

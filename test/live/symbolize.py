@@ -71,7 +71,7 @@ def compare(folder, program, what, files):
                                      rows(after, QUESTIONS["types"]))), f"{what}: already typed")
     said = heapx("symbolize", after, "--debug", where)[1]
     for file, debug in files:
-        check(f"{file}  {debug}" in said, f"{what}: {said}")
+        check(f"{file}  {debug}  names and types\n" in said, f"{what}: {said}")
     for name, question in QUESTIONS.items():
         a, b = rows(before, question), rows(after, question)
         differ = [pair for pair in zip(a, b) if pair[0] != pair[1]]
@@ -145,8 +145,18 @@ def refused(folder):
     check(not rows(store, "SELECT * FROM types WHERE type = 'item'"), "types of another build")
     with open(store, "wb") as file:
         file.write(bytes_before)
+    shutil.copy(f"{folder}/kept", program)
+    subprocess.run(["strip", "-g", program], check=True)
+    said = heapx("symbolize", store)[1]
+    wanted = f"debug information: debug file of build-id {build_id(program)}, here or in --debug DIR\n"
+    check(f"{program}  {program}  names, no {wanted}" in said, said)
+    subprocess.run(["strip", program], check=True)
+    said = heapx("symbolize", store)[1]
+    check(f"{program}  {program}  no {wanted}" in said, said)
+    check(not rows(store, "SELECT * FROM types WHERE type = 'item'"), "types of a stripped file")
     shutil.move(f"{folder}/kept", program)
-    heapx("symbolize", store)
+    said = heapx("symbolize", store)[1]
+    check(f"{program}  {program}  names and types\n" in said, said)
     typed_bytes = [r["typed_bytes"] for r in rows(store, "SELECT typed_bytes FROM snapshots")]
     check(len(typed_bytes) == 2 and typed_bytes[0] == typed_bytes[1] != "0", f"{typed_bytes}")
     subprocess.run(["sqlite3", store, "DELETE FROM hx_loaded; DELETE FROM hx_stopped_frame;"
