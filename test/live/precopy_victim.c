@@ -8,6 +8,7 @@
  *   precopy_victim forking       has a child all the time, which looks at its memory and ends
  *   precopy_victim exits|execs US   after so many microseconds it ends, or becomes `idle`, whose
  *                                blocks of 500 bytes hold no pointers, as do those before
+ *   precopy_victim sandboxed     `wild` under a seccomp filter
  *   precopy_victim filtered|faults|full   what must not be led: under a seccomp filter, with a
  *                                userfaultfd of its own, with a full table of files
  *
@@ -220,7 +221,8 @@ int main(int argc, char **argv)
     make_heap();
     if (pipe(ends) != 0)
         return 1;
-    if ((strcmp(what, "filtered") == 0 && !filter()) ||
+    bool wild = strcmp(what, "wild") == 0, sandboxed = strcmp(what, "sandboxed") == 0;
+    if (((sandboxed || strcmp(what, "filtered") == 0) && !filter()) ||
         (strcmp(what, "faults") == 0 && !handle_faults()) ||
         (strcmp(what, "full") == 0 && !fill_files()) ||
         (strcmp(what, "sparse") == 0 && !reserve())) {
@@ -229,7 +231,7 @@ int main(int argc, char **argv)
     }
     pthread_create(&thread, NULL, rest, NULL);
     pthread_create(&thread, NULL, wait_long, NULL);
-    if (strcmp(what, "wild") == 0 || strcmp(what, "shifting") == 0)
+    if (wild || sandboxed || strcmp(what, "shifting") == 0)
         pthread_create(&thread, NULL, write_pairs, NULL);
     if (strcmp(what, "shifting") == 0)
         pthread_create(&thread, NULL, shift, NULL);
