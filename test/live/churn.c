@@ -94,7 +94,7 @@ NOINLINE static void take(struct slot *slot, struct rng *rng)
         function = 0;
         p = malloc(size);
     }
-    /* Not as a whole struct: compilers zero that first, and then the slot is nobody's for a moment. */
+    /* Not as a whole: compilers zero the struct first, and the slot is free for a moment. */
     slot->function = (uint8_t)function;
     slot->block = p;
     slot->requested = size;
