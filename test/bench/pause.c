@@ -3,10 +3,13 @@
  *
  *     pause threads|mappings N   a target without a heap
  *     pause heap|dirty N         a target with N MiB of blocks, of whose pages it writes none, or
- * one of 64 again and again
+ *                                one of 64 again and again
+ *     pause mmap|busy N          the same: it maps, writes and unmaps a page all the while; it
+ *                                allocates, writes and frees at full speed
  *
- * Prints "ready"; for each line on its input "gap NS", the longest that one of its threads, which
- * looks at the clock all the while, did not come to do so since the line before.
+ * Prints "ready"; for each line on its input "gap NS OPERATIONS", since the line before: the
+ * longest that one of its threads, which looks at the clock all the while, did not come to do so
+ * (mmap: that a page took), and how many blocks `busy` took and gave back.
  *
  *     pause stop PID             all threads seized, then interrupted, waited for, asked for their
  *                                general and extended registers, and let go: nanoseconds from the
@@ -43,16 +46,28 @@ static uint64_t now(void)
 
 /* --- targets ------------------------------------------------------------------------- */
 
-static _Atomic uint64_t longest;
+static _Atomic uint64_t longest, operations;
 
-static void *watch_clock(void *unused)
+static void map_page(void)
+{
+    volatile char *page =
+        mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        exit(3);
+    *page = 1;
+    munmap((void *)page, PAGE);
+}
+
+static void *watch_clock(void *maps)
 {
     for (uint64_t before = now(), at;; before = at) {
+        if (maps)
+            map_page();
         at = now();
         if (at - before > atomic_load_explicit(&longest, memory_order_relaxed))
             atomic_store(&longest, at - before);
     }
-    return unused;
+    return NULL;
 }
 
 static void *sleep_on(void *unused)
@@ -109,6 +124,24 @@ static void *write_pages(void *unused)
     return unused;
 }
 
+static void *work(void *unused)
+{
+    enum { SLOTS = 4096 };
+    static char *slot[SLOTS];
+    for (uint64_t state = 1;; state = state * 6364136223846793005u + 1442695040888963407u) {
+        char **some = &slot[state >> 33 & (SLOTS - 1)];
+        size_t bytes = 16 + (state >> 45) % 1000;
+        free(*some);
+        *some = malloc(bytes);
+        if (!*some)
+            exit(3);
+        memset(*some, 1, bytes);
+        heap[(state >> 20) % heap_bytes / 8 * 8 / (BLOCK + 16) * (BLOCK + 16) + 8]++;
+        atomic_fetch_add_explicit(&operations, 1, memory_order_relaxed);
+    }
+    return unused;
+}
+
 static int be_target(const char *what, long n)
 {
     pthread_t thread;
@@ -121,12 +154,14 @@ static int be_target(const char *what, long n)
         make_heap(n);
     if (strcmp(what, "dirty") == 0 && pthread_create(&thread, NULL, write_pages, NULL) != 0)
         return 3;
-    if (pthread_create(&thread, NULL, watch_clock, NULL) != 0)
+    bool busy = strcmp(what, "busy") == 0, maps = strcmp(what, "mmap") == 0;
+    if (pthread_create(&thread, NULL, busy ? work : watch_clock, maps ? &thread : NULL) != 0)
         return 3;
     printf("ready\n");
     fflush(stdout);
     while (read(STDIN_FILENO, line, sizeof line) > 0) {
-        printf("gap %lu\n", (unsigned long)atomic_exchange(&longest, 0));
+        printf("gap %lu %lu\n", (unsigned long)atomic_exchange(&longest, 0),
+               (unsigned long)atomic_exchange(&operations, 0));
         fflush(stdout);
     }
     return 0;

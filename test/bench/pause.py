@@ -7,7 +7,9 @@ Run by `scripts/bench pause`. A row for each target of ROWS: what pause.c measur
 all threads; one read of /proc/PID/maps; a stop that copies all), pause_us, and what the target's own clock says: the longest gap of
 a thread that does nothing but look at it. They take turns, each is the least of its rounds; on a machine that
 does something else the gap says more about that. `ratio` is pause_us to what is allowed, which the last
-column spells out: above 1 the row fails, and so does the program.
+column spells out: above 1 the row fails, and so does the program. Two rows are about the rest of a snapshot: the
+longest that a page took a target to map, write and unmap in any phase of it, in the place of pause_us; and the time
+of 10,000 allocations at full speed, alone and with a snapshot each second.
 """
 import argparse
 import collections
@@ -15,14 +17,16 @@ import json
 import os
 import sys
 import tempfile
+import time
 
 import bench
 from bench import live
 
 PROGRAM = os.path.join(live.BUILD, "test/bench/pause")
 
-# start() -> a target with gap(), in seconds; beside(target) -> seconds; allowed(beside) -> seconds
-Row = collections.namedtuple("Row", "name start beside allowed limit")
+# start() -> a target with gap(), in seconds; beside(target) -> seconds; allowed(beside) -> seconds; of(target, pause,
+# gap, store) -> what is to be allowed
+Row = collections.namedtuple("Row", "name start beside allowed limit of", defaults=(lambda _t, pause, _g, _s: pause,))
 
 
 class Plain(live.Target):
@@ -32,10 +36,21 @@ class Plain(live.Target):
         super().__init__([PROGRAM, *map(str, args)])
         self.wait_line("ready")
 
-    def gap(self):
+    def ask(self):
         self.process.stdin.write(b"\n")
         self.process.stdin.flush()
-        return int(self.wait_line("gap").split()[1]) / 1e9
+        return self.wait_line("gap").split()[1:]
+
+    def gap(self):
+        return int(self.ask()[0]) / 1e9
+
+    def allocating(self, seconds):
+        """Seconds that 10,000 allocations take, on the average of so long."""
+        self.ask()
+        begun = time.monotonic()
+        time.sleep(seconds)
+        count = int(self.ask()[1])
+        return 1e4 * (time.monotonic() - begun) / count
 
 
 def floor(what):
@@ -57,6 +72,16 @@ def snap(target, store, method):
     return live.row(store, "SELECT pause_us p FROM snapshots ORDER BY snapshot DESC LIMIT 1")["p"] / 1e6
 
 
+def snapshots_each_second(target, _pause, _gap, store):
+    with bench.subprocess.Popen([live.HEAPX, "snap", str(target.pid), "-o", store, "--every", "1s", "--count", "100",
+                                 "--analyse", "later"], stdout=bench.subprocess.DEVNULL,
+                                stderr=bench.subprocess.DEVNULL) as heapx:
+        try:
+            return target.allocating(BUSY_SECONDS)
+        finally:
+            heapx.terminate()
+
+
 def heap(what, mib, seconds, limit):
     return Row(f"{mib} MiB {what}", lambda: Plain(what, mib), copied, lambda s: min(seconds, s / 50), limit)
 
@@ -64,6 +89,8 @@ def heap(what, mib, seconds, limit):
 def plain(what, number, beside, allowed, limit):
     return Row(f"{number} {what}", lambda: Plain(what, number), floor(beside), allowed, limit)
 
+
+BUSY_SECONDS = 6
 
 ROWS = [
     *(plain("threads", n, "stop", lambda s: 2 * s, "2 x the bare ptrace calls") for n in (1000, 10000)),
@@ -73,6 +100,10 @@ ROWS = [
     heap("heap", 4096, 0.004, "4 ms, and 1/50 of copy"),
     Row("1024 MiB dirty", lambda: Plain("dirty", 1024), copied, lambda _: 0.002 + 4096 * 2e-6,
         "2 ms + 2 us for each of 4,096 pages"),
+    Row("1024 MiB mmap", lambda: Plain("mmap", 1024), lambda target: target.gap() * 0, lambda _: 0.005,
+        "5 ms and the stop", lambda _target, pause, gap, _store: gap - pause),
+    Row("256 MiB busy", lambda: Plain("busy", 256), lambda target: target.allocating(BUSY_SECONDS),
+        lambda s: s / 0.9, "10 % of its throughput", snapshots_each_second),
 ]
 
 
@@ -82,7 +113,7 @@ def once(row, target, store):
     target.gap()
     pause = snap(target, store, "auto")
     gap = target.gap()
-    return beside, pause, gap
+    return beside, row.of(target, pause, gap, store), gap
 
 
 def measure(row, rounds, store):

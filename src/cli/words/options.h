@@ -41,7 +41,7 @@
     X(FORMAT, "format", 0, "text|json|csv",                                                        \
       "how results are printed; text by default (leaks: suppressions, too)")                       \
     X(PAUSE, "pause", 0, "auto|precopy|fork|copy",                                                 \
-      "how memory is taken; this version copies, and notes say so")                                \
+      "how memory is taken: auto is precopy from 64M on")                                          \
     X(MAX_PAUSE, "max-pause", 0, "DUR", "rather give up than stop the target for longer")          \
     X(ROOT, "root", 0, "NAME=EXPR",                                                                \
       "name a root, to see what it holds alone and with others (repeat)")                          \
