@@ -143,7 +143,7 @@ hx_error *hx_summary_print(hx_store *store, int64_t snapshot, FILE *file)
     HX_TRY(print_head(store, snapshot, file));
     HX_TRY(print_view(store, snapshot, "part, bytes", "account", "bytes",
                       "Where the resident memory is", file));
-    HX_TRY(print_view(store, snapshot, "kind, bytes, objects", "leaks", "bytes",
+    HX_TRY(print_view(store, snapshot, "kind, type, bytes, objects, site", "leaks", "bytes",
                       "What nothing, or perhaps nothing, holds", file));
     HX_TRY(print_view(store, snapshot, "label, bytes, objects", "retainers", "bytes",
                       "Who holds the memory: sets of roots", file));
