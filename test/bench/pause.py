@@ -8,8 +8,8 @@ all threads; one read of /proc/PID/maps; a stop that copies all), pause_us, and 
 a thread that does nothing but look at it. They take turns, each is the least of its rounds; on a machine that
 does something else the gap says more about that. `ratio` is pause_us to what is allowed, which the last
 column spells out: above 1 the row fails, and so does the program. Two rows are about the rest of a snapshot: the
-longest that a page took a target to map, write and unmap in any phase of it, in the place of pause_us; and the time
-of 10,000 allocations at full speed, alone and with a snapshot each second.
+longest that a page took a target to map, write and unmap in any phase of it, but for waiting for a processor, in the
+place of pause_us; and the time of 10,000 allocations at full speed, alone and with a snapshot each second.
 """
 import argparse
 import collections
@@ -101,7 +101,7 @@ ROWS = [
     Row("1024 MiB dirty", lambda: Plain("dirty", 1024), copied, lambda _: 0.002 + 4096 * 2e-6,
         "2 ms + 2 us for each of 4,096 pages"),
     Row("1024 MiB mmap", lambda: Plain("mmap", 1024), lambda target: target.gap() * 0, lambda _: 0.005,
-        "5 ms and the stop", lambda _target, pause, gap, _store: gap - pause),
+        "5 ms and the stop", lambda _target, pause, gap, _store: max(gap - pause, 0)),
     Row("256 MiB busy", lambda: Plain("busy", 256), lambda target: target.allocating(BUSY_SECONDS),
         lambda s: s / 0.9, "10 % of its throughput", snapshots_each_second),
 ]
