@@ -243,7 +243,7 @@ static bool has_pinned(pid_t pid)
 }
 
 /* What neither tracker sees. */
-static const char *is_unseen(pid_t pid, const struct hx_mapping *mapping, size_t n)
+static const char *why_unseen(pid_t pid, const struct hx_mapping *mapping, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (mapping[i].userfault)
@@ -267,7 +267,7 @@ static const struct hx_tracker *choose_tracker(struct hx_track *track, size_t *t
                                                const struct hx_mapping *mapping, size_t n,
                                                char why[HX_UFFD_WHY])
 {
-    const char *unseen = *tried ? NULL : is_unseen(track->pid, mapping, n);
+    const char *unseen = *tried ? NULL : why_unseen(track->pid, mapping, n);
     if (unseen)
         add_reason(why, unseen);
     while (!unseen && *tried < TRACKERS) {

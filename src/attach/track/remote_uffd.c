@@ -189,9 +189,6 @@ bool hx_uffd_prepare(pid_t pid, const struct hx_mapping *mapping, size_t n, stru
                      char why[HX_UFFD_WHY])
 {
     *ret = (struct hx_uffd_way){.pid = pid, .pidfd = -1, .mapping = mapping, .n_mappings = n};
-    for (size_t i = 0; i < n; i++)
-        if (mapping[i].userfault)
-            return refuse(why, "it handles page faults itself (userfaultfd)");
     if (!look_at_threads(ret, why))
         return false;
     if (shares_files(pid))

@@ -29,7 +29,8 @@ struct hx_uffd_way {
     HX_VEC(pid_t) tid;       /* threads that may be led: no filter, no other table of files */
 };
 
-/* False: it is not to be led, and why, in words behind "because". */
+/* False: it is not to be led, and why, in words behind "because". Whoever asks has seen that it has
+ * no userfaultfd of its own. */
 bool hx_uffd_prepare(pid_t pid, const struct hx_mapping *mapping, size_t n, struct hx_uffd_way *ret,
                      char why[HX_UFFD_WHY]);
 void hx_uffd_deinit(struct hx_uffd_way *way);
