@@ -177,10 +177,13 @@ void hx_timeout_sample_clocks(struct hx_timeout_clocks *clocks)
 /* The latest time at which the thread can have fallen asleep. The kernel may move a thread that
  * has only just begun to sleep to another processor, so the figure can be of any one's clock,
  * and on a virtual machine these are far apart. Only what would lie in the future it is not, seen
- * from when the clocks were learnt, as far behind as they were then. */
+ * from when the clocks were learnt, as far behind as they were then. A thread that was moved in
+ * its sleep shows 0. */
 static int64_t fell_asleep(const struct hx_timeout_clocks *clocks, const struct hx_timeout *asleep)
 {
     int64_t learnt = (int64_t)clocks->learnt_ns, seen = (int64_t)asleep->seen_ns;
+    if (!seen)
+        return (int64_t)asleep->read_ns;
     int64_t latest = seen + clocks->most_ns[asleep->cpu];
     for (int cpu = 0; cpu < HX_TIMEOUT_CPUS; cpu++) {
         int64_t least = clocks->least_ns[cpu], most = clocks->most_ns[cpu];

@@ -22,7 +22,8 @@ struct hx_timeout {
     bool known;       /* it sleeps in such a call */
     int sched;        /* its figures, open, so that nothing is opened in the stop; -1: too many */
     int cpu;          /* the processor on which it ran last, < HX_TIMEOUT_CPUS */
-    uint64_t seen_ns; /* when it was last seen to run, on that one's clock: it fell asleep then */
+    uint64_t seen_ns; /* when it was last seen to run, on that one's clock: it fell asleep then;
+                       * 0: moved to another since */
     uint64_t read_ns; /* CLOCK_MONOTONIC: not before these figures were read */
     uint64_t ran_ns;  /* what it had used of a processor */
     uint64_t slices;  /* how often it had left one */
