@@ -113,7 +113,9 @@ static hx_error *query_summary(hx_store *store, int64_t snapshot, const char *co
 {
     struct hx_text sql = {0};
     const struct hx_selection selection = {.columns = columns, .sort = order, .limit = ROWS_SHOWN};
-    hx_query_put(HX_QUERY_view, HX_QUERY_ARGS(.view = view, .snapshot = snapshot), &sql);
+    const bool sets = strcmp(view, "retainers") == 0;
+    hx_query_put(sets ? HX_QUERY_largest_sets : HX_QUERY_view,
+                 HX_QUERY_ARGS(.view = view, .snapshot = snapshot), &sql);
     hx_error *err = sql.failed ? hx_error_nomem() : hx_query_select(store, sql.s, &selection, ret);
     hx_text_free(&sql);
     return err;
@@ -138,6 +140,25 @@ static hx_error *print_view(hx_store *store, int64_t snapshot, const char *colum
     return hx_rows_print(rows, HX_FORMAT_TEXT, file);
 }
 
+/* Modules whose variables hold much and have no names here. */
+static hx_error *print_nameless(hx_store *store, int64_t snapshot, FILE *file)
+{
+    HX_ROWS hx_rows *rows = NULL;
+    HX_CLEANUP(hx_text_free) struct hx_text text = {0};
+    bool more = true;
+    HX_TRY(hx_query_named(store, HX_QUERY_nameless, HX_QUERY_ARGS(.snapshot = snapshot), &rows));
+    while (!text.failed) {
+        HX_TRY(hx_rows_next(rows, &more));
+        if (!more)
+            break;
+        put_text_column(&text, rows, "module");
+        hx_text_puts(&text, ": its variables have no names here: ");
+        put_text_column(&text, rows, "names_in");
+        hx_text_putc(&text, '\n');
+    }
+    return flush_summary(&text, file);
+}
+
 hx_error *hx_summary_print(hx_store *store, int64_t snapshot, FILE *file)
 {
     HX_TRY(print_head(store, snapshot, file));
@@ -145,8 +166,12 @@ hx_error *hx_summary_print(hx_store *store, int64_t snapshot, FILE *file)
                       "Where the resident memory is", file));
     HX_TRY(print_view(store, snapshot, "kind, type, bytes, objects, site", "leaks", "bytes",
                       "What nothing, or perhaps nothing, holds", file));
+    HX_TRY(print_view(store, snapshot,
+                      "holder, kind, module, bytes, objects, alone_bytes, contested_bytes",
+                      "holders", "bytes", "Who holds the memory", file));
+    HX_TRY(print_nameless(store, snapshot, file));
     HX_TRY(print_view(store, snapshot, "label, bytes, objects", "retainers", "bytes",
-                      "Who holds the memory: sets of roots", file));
+                      "Who holds it together: sets of roots", file));
     HX_TRY(print_view(store, snapshot, "name, kind, module, retained_bytes, direct_objects",
                       "roots", "retained_bytes", "What each root holds alone", file));
     HX_TRY(print_view(store, snapshot, "address, type, bytes, retained_bytes, retained_objects",

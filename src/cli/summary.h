@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* Heap, account, leaks, largest roots and losses of a snapshot. */
+/* Heap, account, leaks, who holds most, types and losses of a snapshot. */
 hx_error *hx_summary_print(hx_store *store, int64_t snapshot, FILE *file);
 
 /* One line: number, objects, leaked, pause. */

@@ -86,6 +86,8 @@ def hints(folder):
         said = heapx("report", target.pid, "holders")[2]
         check(f"roots_stripped: its variables have no names here: {names}" in said, f"said {said}")
         store = snap(folder, target.pid, name="hints")
+        page = heapx("open", store)[1]
+        check("\nWho holds the memory\nholder" in page and f"names here: {names}\n" in page, page)
         held = rows(store, "SELECT address FROM objects WHERE holder LIKE 'roots_stripped+%'")
         said = heapx("why", store, held[0]["address"])[2]
         check(f"{names}; nearest symbol: " in said, f"why said {said}")

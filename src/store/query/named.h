@@ -132,6 +132,7 @@ struct hx_query_args {
       "rank position what label about bytes objects object number root_id kind shown",             \
       "a retainer set, or with `text` a bin: its members, its largest objects, its bytes in each"  \
       " snapshot; shown: the label, with `?` of a member in doubt")                                \
+    X(largest_sets, "snapshot", "label bytes objects", "ten, with labels for people")              \
     X(set_facts, "snapshot id [text]",                                                             \
       "rows bytes objects heap_bytes only_pages shared_pages scheme most snapshots history first"  \
       " last",                                                                                     \

@@ -206,6 +206,12 @@ TEXT(holder_facts) =
     " LIMIT 1";
 /* clang-format on */
 
+TEXT(largest_sets) = "SELECT " HX_SET_BRIEF(
+    "r.set_id", "r.members", "r.label",
+    "") " AS label, r.bytes AS bytes,"
+        " r.objects AS objects FROM (SELECT * FROM retainers WHERE snapshot = $snapshot"
+        " ORDER BY bytes DESC LIMIT 10) AS r";
+
 TEXT(nameless) =
     "SELECT b.module AS module, hx_names_in(b.path, b.build_id) AS names_in"
     " FROM hx_bare b WHERE b.snapshot = $snapshot AND (SELECT heap_bytes FROM snapshots"
