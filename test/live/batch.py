@@ -12,7 +12,7 @@ import time
 import live
 from live import check, heapx
 
-CHANGING = ["python3", "-c", """
+CHANGING = [*live.PYTHON, """
 import sys
 import ctypes
 libc = ctypes.CDLL(None)

@@ -17,7 +17,7 @@ import live
 import mallocs
 from live import check, heapx
 
-PYTHON = ["python3", "-c", "import sys; d = {i: str(i) for i in range(20000)}; "
+PYTHON = [*live.PYTHON, "import sys; d = {i: str(i) for i in range(10000)}; "
           "print('ready', flush=True); sys.stdin.read()"]
 
 

@@ -21,6 +21,8 @@ BUILD = os.path.abspath(os.environ.get("HX_BUILD", "."))
 HEAPX = os.environ.get("HEAPX", os.path.join(BUILD, "heapx"))
 LIBC = ctypes.CDLL(None, use_errno=True)
 SLOW = int(os.environ.get("HX_SLOW", "1"))  # multiplies limits of time; scripts/check finds it
+# A target in Python, where any program will do: Debian's, whose heap is a quarter of others'.
+PYTHON = [shutil.which("python3", path="/usr/bin") or sys.executable, "-S", "-c"]
 _cache = tempfile.TemporaryDirectory(prefix="hx-cache-")  # the user's own is not touched
 os.environ["XDG_CACHE_HOME"] = _cache.name
 

@@ -133,7 +133,7 @@ class Session:
     def __init__(self, i): self.user, self.data = 'user%d' % i, [i] * 3
 SESSIONS = {}
 def add(i): SESSIONS[i * 1000] = Session(i)
-for i in range(200000): add(i)
+for i in range(100000): add(i)
 print('ready', flush=True)
 time.sleep(600)
 """

@@ -11,7 +11,7 @@ import live
 from live import check, heapx
 
 # Each line is how many megabytes it holds from then on.
-GROWING = ["python3", "-c", """
+GROWING = [*live.PYTHON, """
 import sys
 print('ready', flush=True)
 kept = b''

@@ -18,7 +18,9 @@ from emulator import SLOW, Terminal  # noqa: E402
 
 BUILD = os.environ.get("HX_BUILDDIR", os.getcwd())
 HEAPX = f"{BUILD}/heapx"
-TARGET = "import time\nheld = [bytearray(300) for _ in range(100000)]\nprint(1, flush=True)\n" \
+# Debian's Python, whose own heap is small.
+PYTHON = [shutil.which("python3", path="/usr/bin") or sys.executable, "-S", "-c"]
+TARGET = "import time\nheld = [bytearray(300) for _ in range(20000)]\nprint(1, flush=True)\n" \
          "while True:\n    held.append(bytearray(100))\n    time.sleep(0.002)\n"
 
 
@@ -283,7 +285,7 @@ def test_background(target):
 
 
 def start_target():
-    target = subprocess.Popen([sys.executable, "-c", TARGET], stdout=subprocess.PIPE)
+    target = subprocess.Popen([*PYTHON, TARGET], stdout=subprocess.PIPE)
     target.stdout.readline()
     return target
 
