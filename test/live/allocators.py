@@ -21,6 +21,8 @@ import live
 from live import check, heapx
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "allocators_victim.c")
+DAMAGES = ((3, 10, 30, 100, 200, 300) if live.is_set("HX_NIGHTLY") else
+           (30, 300) if live.is_set("HX_QUICK") else (300,))  # what is quick is sanitized
 BLOCKS = 20_000 if live.is_set("HX_QUICK") else 100_000 if not live.is_set("HX_NIGHTLY") else 1_000_000
 EXTRA = 100  # blocks of the libraries: buffers, tables of threads
 
@@ -265,7 +267,7 @@ def damaged(folder):
                            timeout=120 * live.SLOW)
             path = f"{folder}/core.{target.pid}"
         image, complete = Core(path, 7), []
-        for words in (3, 10, 30, 100, 200, 300) if live.is_set("HX_NIGHTLY") else (30, 300):
+        for words in DAMAGES:
             for _ in range(words):
                 image.damage()
             heapx("import", path, "-o", store, ok=(0, 3))
