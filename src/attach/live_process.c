@@ -52,7 +52,8 @@ struct capture {
     struct hx_agent_request request;
     int memory_fd; /* of the try before; -1: none */
     uint64_t longest_us;
-    unsigned damaged;           /* walks that met damage */
+    uint64_t held_ns; /* the longest call before its stops that held the lock of the mappings */
+    unsigned damaged; /* walks that met damage */
     char why_not[HX_AGENT_WHY]; /* no pre-copy, or not by the best way; "": none was asked for */
 };
 
@@ -64,11 +65,14 @@ static hx_error *prepare_request(struct capture *capture, struct hx_memory_need 
 {
     const struct process *process = capture->process;
     struct hx_agent_request *request = &capture->request;
-    HX_FREE char *smaps = NULL;
-    size_t len = 0, n = 0;
+    struct hx_figures figures = {0};
+    size_t n = 0;
     struct hx_mapping *mapping = NULL;
-    HX_TRY(hx_agent_smaps(process->agent, &smaps, &len));
-    HX_TRY(hx_proc_mappings(smaps, len, &mapping, &n));
+    HX_TRY(hx_agent_smaps(process->agent, request->max_pause_ns, &figures));
+    HX_FREE char *text = figures.text;
+    if (figures.held_ns > capture->held_ns)
+        capture->held_ns = figures.held_ns;
+    HX_TRY(hx_proc_mappings(text, figures.len, &mapping, &n));
     *ret_need = hx_copy_need(mapping, n);
     struct hx_guard guard = {0};
     hx_modules *modules = NULL;
@@ -249,7 +253,9 @@ static hx_error *stop_and_walk(struct capture *capture, struct hx_snapshot **ret
         snapshot->method = "precopy";
         snapshot->precopied = true;
         snapshot->prepare_us = result.prepare_ns / 1000;
-        snapshot->held_us = (result.held_ns + 999) / 1000;
+        if (result.held_ns > capture->held_ns)
+            capture->held_ns = result.held_ns;
+        snapshot->held_us = (capture->held_ns + 999) / 1000;
     }
     if (!err)
         err = fill_snapshot(capture, snapshot, &result, ret_verdict);

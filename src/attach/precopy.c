@@ -8,6 +8,7 @@
 #include "base/proc.h"
 #include "base/progress.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -242,12 +243,31 @@ static bool has_pinned(pid_t pid)
     return !pinned || strtoull(pinned, NULL, 10) != 0;
 }
 
+/* Whoever has the descriptor may have ranges, or make some at any time. */
+static bool has_userfaultfd(pid_t pid)
+{
+    static const char name[] = "anon_inode:[userfaultfd]";
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    HX_DIR DIR *folder = opendir(path);
+    bool found = false;
+    for (const struct dirent *entry; folder && !found && (entry = readdir(folder));) {
+        char link[sizeof name] = "";
+        found = readlinkat(dirfd(folder), entry->d_name, link, sizeof link) ==
+                    (ssize_t)sizeof name - 1 &&
+                memcmp(link, name, sizeof name - 1) == 0;
+    }
+    return found;
+}
+
 /* What neither tracker sees. */
 static const char *why_unseen(pid_t pid, const struct hx_mapping *mapping, size_t n)
 {
+    bool userfault = has_userfaultfd(pid);
     for (size_t i = 0; i < n; i++)
-        if (mapping[i].userfault)
-            return "it handles page faults itself (userfaultfd)";
+        userfault |= mapping[i].userfault;
+    if (userfault)
+        return "it handles page faults itself (userfaultfd)";
     return has_pinned(pid) ? "the kernel writes into memory of it (VmPin)" : NULL;
 }
 

@@ -9,6 +9,7 @@
 #include "attach/memory_limits.h"
 #include "attach/precopy.h"
 #include "attach/stop/copy.h"
+#include "attach/stop/figures.h"
 #include "attach/stop/pagemap.h"
 #include "base/cleanup.h"
 #include "base/proc.h"
@@ -253,12 +254,12 @@ static void check_its_seccomp(struct hx_preflight *p, struct hx_check *check)
 
 /* --- Memory --------------------------------------------------------------------- */
 
-/* What a snapshot of the process would take; false when smaps cannot be read. */
+/* What a snapshot of the process would take; false when that cannot be read. */
 static bool estimate_need(pid_t pid, struct hx_memory_need *ret)
 {
     struct hx_mapping *mapping = NULL;
     size_t n = 0;
-    hx_error *err = hx_proc_read_mappings(pid, "smaps", &mapping, &n);
+    hx_error *err = hx_figures_mappings(pid, &mapping, &n);
     bool ok = !err;
     hx_error_free(err);
     if (ok)
@@ -312,7 +313,7 @@ static void check_pause(struct hx_preflight *p, struct hx_check *check)
     struct hx_mapping *mapping = NULL;
     size_t n = 0;
     char why[HX_UFFD_WHY];
-    hx_error *err = hx_proc_read_mappings(p->via, "smaps", &mapping, &n);
+    hx_error *err = hx_figures_mappings(p->via, &mapping, &n);
     if (err)
         hx_check_say(check, HX_CHECK_UNKNOWN, "", "its mappings cannot be read");
     else if (hx_precopy_possible(p->via, mapping, n, why))

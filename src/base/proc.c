@@ -2,6 +2,7 @@
 #include "base/proc.h"
 
 #include "base/cleanup.h"
+#include "base/timing.h"
 #include "base/vec.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@
 
 enum { FILE_MAX_BYTES = 1 << 30 };
 
-hx_error *hx_proc_read(const char *path, char **ret, size_t *ret_len)
+hx_error *hx_proc_read_timed(const char *path, char **ret, size_t *ret_len, uint64_t *longest_ns)
 {
     HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -28,9 +29,12 @@ hx_error *hx_proc_read(const char *path, char **ret, size_t *ret_len)
         if (n >= FILE_MAX_BYTES)
             return hx_error_new(HX_E_FAIL, path, NULL, "longer than 1 GiB");
         HX_NEED(hx_vec_reserve_raw((void **)&text, &cap, n + (n < 65536 ? 65536 : n / 2) + 1, 1));
+        uint64_t since = hx_now_ns();
         ssize_t got = read(fd, text + n, cap - n - 1);
         if (got < 0 && errno == EINTR)
             continue;
+        uint64_t took = hx_now_ns() - since;
+        *longest_ns = took > *longest_ns ? took : *longest_ns;
         if (got < 0)
             return hx_error_os(errno, path, "read");
         if (got == 0)
@@ -42,6 +46,12 @@ hx_error *hx_proc_read(const char *path, char **ret, size_t *ret_len)
     if (ret_len)
         *ret_len = n;
     return NULL;
+}
+
+hx_error *hx_proc_read(const char *path, char **ret, size_t *ret_len)
+{
+    uint64_t unused = 0;
+    return hx_proc_read_timed(path, ret, ret_len, &unused);
 }
 
 char *hx_proc_text(const char *format, ...)

@@ -12,6 +12,9 @@
 /* Reads a file of /proc to its end, NUL-terminated. Bounded by 1 GiB. The caller frees. */
 hx_error *hx_proc_read(const char *path, char **ret, size_t *ret_len);
 
+/* The same; *longest_ns: how long the longest read took, where that was less. */
+hx_error *hx_proc_read_timed(const char *path, char **ret, size_t *ret_len, uint64_t *longest_ns);
+
 /* The same of the file that the format names; NULL when it cannot be read. The caller frees. */
 char *hx_proc_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -549,10 +549,9 @@ static void number_used_again(void)
     struct hx_agent *agent;
     pid_t again = 0, pid = start_other(do_nothing);
     expect(!hx_agent_start(pid, &agent), "the agent starts");
-    char *unused;
-    size_t len;
-    expect(!hx_agent_smaps(agent, &unused, &len), "and knows the process");
-    free(unused);
+    struct hx_figures unused;
+    expect(!hx_agent_smaps(agent, 0, &unused), "and knows the process");
+    free(unused.text);
     end_other(pid);
     usleep(20000); /* processes of one clock tick look alike */
     for (int i = 0; i < 50 && again != pid; i++) {

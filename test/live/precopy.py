@@ -9,6 +9,7 @@ import random
 import select
 import signal
 import subprocess
+import sys
 import time
 
 import live
@@ -83,6 +84,23 @@ def same(folder):
             check(len(a) == len(b) or view == "root_edges", f"{view}: {len(a)} and {len(b)} rows")
             check(view == "root_edges" or len(odd) == 0, f"{view}: {odd[:3]}")
         check_unharmed(target, before)
+
+
+LARGE = "b = bytearray(300 << 20); b[::4096] = b'x' * (300 << 8); print('ready', flush=True); input()"
+
+
+def counted(folder):
+    """Pages of a large process are counted, which tells the same as smaps."""
+    with live.Target([sys.executable, "-S", "-c", LARGE]) as target:
+        target.wait_line("ready")
+        for method in ("copy", "precopy"):
+            before = live.sum_of_rss(target.pid)
+            store, total = take(folder, target.pid, method)
+            after = live.sum_of_rss(target.pid)
+            account = row(store, "select sum(bytes) n from account")["n"]
+            check(before > 300 << 20 and account == total["rss_bytes"], f"{method}: {account} of {total['rss_bytes']} bytes")
+            check(min(before, after) <= total["rss_bytes"] <= max(before, after),
+                  f"{method}: {total['rss_bytes']} bytes, smaps said {before} before, {after} after")
 
 
 def page_tables(pid):
@@ -241,4 +259,4 @@ def comm(pid):
 
 
 if __name__ == "__main__":
-    live.main(same, sparse, instant, shifting, forking, ending, refused, killed)
+    live.main(same, counted, sparse, instant, shifting, forking, ending, refused, killed)

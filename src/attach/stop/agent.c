@@ -276,16 +276,16 @@ static hx_error *read_array(int fd, uint64_t *at, void *ret, size_t n, size_t el
     return NULL;
 }
 
-hx_error *hx_agent_smaps(struct hx_agent *agent, char **ret, size_t *ret_len)
+hx_error *hx_agent_smaps(struct hx_agent *agent, uint64_t max_held_ns, struct hx_figures *ret)
 {
-    struct hx_agent_call call = {.op = HX_AGENT_SMAPS};
+    struct hx_agent_call call = {.op = HX_AGENT_SMAPS, .len = max_held_ns};
     struct hx_agent_reply reply;
     int fds[2];
     HX_TRY(call_agent(agent, &call, NULL, 0, &reply, fds));
     HX_FD int fd = fds[0];
     uint64_t at = 0;
-    *ret_len = reply.smaps_len;
-    return read_array(fd, &at, ret, reply.smaps_len, 1);
+    *ret = (struct hx_figures){.len = reply.smaps_len, .held_ns = reply.held_ns};
+    return read_array(fd, &at, &ret->text, reply.smaps_len, 1);
 }
 
 static hx_error *await_agent(struct hx_agent *agent, const struct hx_progress *progress,

@@ -9,6 +9,7 @@
 #define HX_ATTACH_STOP_AGENT_H
 
 #include "attach/alloc/alloc.h"
+#include "attach/stop/figures.h"
 #include "attach/stop/short_call.h"
 #include "base/error.h"
 #include "base/progress.h"
@@ -92,7 +93,7 @@ struct hx_stop_mark *hx_agent_stop_mark(struct hx_agent *agent);
 /* Set by whoever watches memory: a capture that sees it gives up. Lives as long as the agent. */
 atomic_bool *hx_agent_exhausted(struct hx_agent *agent);
 
-/* /proc/PID/smaps as the agent sees it now. The caller frees. */
-hx_error *hx_agent_smaps(struct hx_agent *agent, char **ret, size_t *ret_len);
+/* hx_figures_read() as the agent sees it now. The caller frees the text. */
+hx_error *hx_agent_smaps(struct hx_agent *agent, uint64_t max_held_ns, struct hx_figures *ret);
 
 #endif

@@ -20,7 +20,7 @@ struct hx_agent_call {
     uint32_t op;     /* enum hx_agent_op */
     uint32_t serial; /* comes back in the reply */
     uint64_t addr;   /* READ; START: the process */
-    uint64_t len;    /* READ */
+    uint64_t len;    /* READ; SMAPS: of hx_figures_read() */
 };
 
 /* The reply to READ; short of `bytes` when they cannot be read. */

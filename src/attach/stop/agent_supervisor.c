@@ -2,6 +2,7 @@
 #include "attach/stop/agent_protocol.h"
 
 #include "attach/memwatch.h"
+#include "attach/stop/figures.h"
 #include "base/cleanup.h"
 #include "base/proc.h"
 #include "base/timing.h"
@@ -73,13 +74,12 @@ static void reply_error(struct supervisor *self, hx_error *err)
     hx_agent_send(self->socket, &reply, sizeof reply, NULL, 0);
 }
 
-static void reply_smaps(struct supervisor *self)
+static void reply_smaps(struct supervisor *self, uint64_t max_held_ns)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/smaps", self->pid);
-    HX_FREE char *text = NULL;
-    size_t len = 0;
-    hx_error *err = hx_proc_read(path, &text, &len);
+    struct hx_figures figures = {0};
+    hx_error *err = hx_figures_read(self->pid, max_held_ns, &figures);
+    HX_FREE char *text = figures.text;
+    size_t len = figures.len;
     HX_FD int fd = memfd_create("heapx smaps", MFD_CLOEXEC);
     if (!err && hx_proc_started(self->pid) != self->started)
         err = hx_agent_target_gone(self->pid);
@@ -93,7 +93,8 @@ static void reply_smaps(struct supervisor *self)
         reply_error(self, err);
         return;
     }
-    struct hx_agent_reply reply = {.serial = self->serial, .kind = -1, .smaps_len = len};
+    struct hx_agent_reply reply = {
+        .serial = self->serial, .kind = -1, .smaps_len = len, .held_ns = figures.held_ns};
     hx_agent_send(self->socket, &reply, sizeof reply, &fd, 1);
 }
 
@@ -286,7 +287,7 @@ static _Noreturn void answer_calls(struct supervisor *self)
         if (call.op == HX_AGENT_READ)
             reply_read(self, &call);
         else if (call.op == HX_AGENT_SMAPS)
-            reply_smaps(self);
+            reply_smaps(self, call.len);
         else if (call.op == HX_AGENT_CAPTURE && !run_capture(self, fds[1], fds[0]))
             _exit(0);
     }

@@ -214,7 +214,7 @@ static void *tracing_thread(void *argument)
 static hx_error *run_capture_job(struct capture *capture)
 {
     struct hx_stop_maps *maps = &capture->maps;
-    HX_TRY(hx_stop_maps_prepare(capture->pid, maps));
+    HX_TRY(hx_stop_maps_prepare(capture->pid, capture->request->max_pause_ns, maps));
     HX_TRY(hx_copy_prepare(&capture->copy, maps->before, maps->n_before, &capture->tracer));
     hx_proc_await_heapx(capture->pid);
     HX_TRY(hx_tracer_pressed(&capture->tracer));
@@ -267,7 +267,8 @@ static hx_error *write_tables(struct capture *capture, int fd)
     reply->memory_bytes = capture->copy.used;
     reply->precopied = capture->pre.tracker != NULL;
     reply->prepare_ns = capture->pre.prepare_ns;
-    reply->held_ns = capture->pre.track.held_ns;
+    reply->held_ns = capture->pre.track.held_ns > capture->maps.held_ns ? capture->pre.track.held_ns
+                                                                        : capture->maps.held_ns;
     snprintf(reply->why_not, sizeof reply->why_not, "%s", capture->pre.why);
     ok = ok &&
          write_fully(fd, capture->copy.pieces.v,

@@ -1,6 +1,8 @@
 /* pagemap.c - PAGEMAP_SCAN, and the older 8 bytes a page where the kernel has none. */
 #include "attach/stop/pagemap.h"
 
+#include "base/timing.h"
+
 #include <errno.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -41,7 +43,11 @@ static int scan_once(int fd, uint64_t start, uint64_t end, struct hx_page_scan *
             .category_anyof_mask = how->any,
             .return_mask = how->told,
         };
+        uint64_t since = how->held_ns ? hx_now_ns() : 0;
         int n = ioctl(fd, SCAN_CALL, &arg);
+        uint64_t took = how->held_ns ? hx_now_ns() - since : 0;
+        if (took)
+            *how->held_ns = took > *how->held_ns ? took : *how->held_ns;
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EINVAL && how->none & HX_PAGE_GUARD) {

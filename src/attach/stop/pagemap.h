@@ -51,6 +51,7 @@ enum {
  * max_pages of them (0: never) the kernel looks no further. */
 struct hx_page_scan {
     uint64_t flags, none, all, any, told, max_pages;
+    uint64_t *held_ns; /* NULL, or made as long as the longest call, which held the lock */
 };
 
 /* Calls each(context, start, end, categories) for such pages in [start, end). 1: done, 0: `each`

@@ -1,13 +1,13 @@
-/* stop_maps.c - smaps before the stop, maps in it, and what has changed in between. */
+/* stop_maps.c - figures before the stop, maps in it, and what has changed in between. */
 #include "attach/stop/stop_maps.h"
 
+#include "attach/stop/figures.h"
 #include "base/cleanup.h"
 #include "base/proc.h"
 #include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,14 +74,14 @@ hx_error *hx_stop_maps_begin(const char *smaps, size_t len, struct hx_stop_maps 
     return make_room(ret, ret->n_before * 5 / 4 + MORE_MAPPINGS);
 }
 
-hx_error *hx_stop_maps_prepare(pid_t pid, struct hx_stop_maps *ret)
+hx_error *hx_stop_maps_prepare(pid_t pid, uint64_t max_held_ns, struct hx_stop_maps *ret)
 {
-    char path[64];
-    HX_FREE char *smaps = NULL;
-    size_t len;
-    snprintf(path, sizeof path, "/proc/%d/smaps", pid);
-    HX_TRY(hx_proc_read(path, &smaps, &len));
-    return hx_stop_maps_begin(smaps, len, ret);
+    struct hx_figures figures = {0};
+    HX_TRY(hx_figures_read(pid, max_held_ns, &figures));
+    hx_error *err = hx_stop_maps_begin(figures.text, figures.len, ret);
+    ret->held_ns = figures.held_ns;
+    free(figures.text);
+    return err;
 }
 
 /* --- in the stop ---------------------------------------------------------------------- */
@@ -205,13 +205,8 @@ hx_error *hx_stop_maps_print(const struct hx_stop_maps *maps, char **ret, size_t
         const struct hx_mapping *mapping = &maps->now[i];
         const char *line = maps->text + maps->line[i];
         const char *end = memchr(line, '\n', maps->text_len - maps->line[i]);
-        hx_text_putn(&text, line, end ? (size_t)(end - line) : maps->text_len - maps->line[i]);
-        hx_text_putf(
-            &text, "\nRss: %" PRIu64 " kB\nAnonymous: %" PRIu64 " kB\nSwap: %" PRIu64 " kB\n",
-            mapping->rss_bytes / 1024, mapping->anonymous_bytes / 1024, mapping->swap_bytes / 1024);
-        if (mapping->device || mapping->huge)
-            hx_text_putf(&text, "VmFlags:%s%s\n", mapping->device ? " io" : "",
-                         mapping->huge ? " ht" : "");
+        size_t len = end ? (size_t)(end - line) : maps->text_len - maps->line[i];
+        hx_figures_put(&text, line, len, mapping);
     }
     HX_NEED(!text.failed);
     *ret_len = text.n;

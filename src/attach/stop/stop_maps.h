@@ -1,8 +1,9 @@
 /* stop_maps.h - the mappings of a target at its stop.
  *
  * Runs in the capture worker, which ends afterwards: nothing here is freed. smaps takes the kernel
- * several times as long as maps, so it is read before the stop, and maps in it; what only smaps
- * tells of a mapping is taken from before. A line of maps that is as it was is not parsed again.
+ * several times as long as maps, so it, or what stands for it (figures.h), is read before the stop,
+ * and maps in it; what maps does not tell is taken from before. A line of maps that is as it was is
+ * not parsed again.
  */
 #ifndef HX_ATTACH_STOP_STOP_MAPS_H
 #define HX_ATTACH_STOP_STOP_MAPS_H
@@ -22,10 +23,11 @@ struct hx_stop_maps {
     size_t n, room;
     size_t *line; /* of each of `now`: where it begins in `text` */
     char *paths;
+    uint64_t held_ns; /* the longest call before the stop that held the lock of the mappings */
 };
 
-/* Before the stop: reads smaps, and makes and touches room for what comes. */
-hx_error *hx_stop_maps_prepare(pid_t pid, struct hx_stop_maps *ret);
+/* Before the stop: hx_figures_read(), and makes and touches room for what comes. */
+hx_error *hx_stop_maps_prepare(pid_t pid, uint64_t max_held_ns, struct hx_stop_maps *ret);
 
 /* In the stop: reads maps; takes what has changed from its text. */
 hx_error *hx_stop_maps_read(pid_t pid, struct hx_stop_maps *maps);
