@@ -2,7 +2,7 @@
 """steady.py - does heapx say the same of a server twice, when nothing changed hands?
 
 Three servers churn: they insert, erase and update, but no variable ever owns what another one
-owned. Of twelve snapshots, half a second apart, each is compared with the one before: how many of
+owned. Of eight snapshots, half a second apart, each is compared with the one before: how many of
 the bytes that are alive in both (an object of the same address and size) have another holder, and
 how many another retainer set? (An address that was freed and taken by another variable counts,
 too.)
@@ -13,7 +13,7 @@ import time
 import live
 from live import check, heapx, rows
 
-SNAPSHOTS = 12
+SNAPSHOTS = 8
 # Per cent of the bytes alive in both: at the median, and in any step, of two seconds. What takes longer
 # has more addresses that another variable took meanwhile.
 LIMITS = {"holder": (1, 10), "set": (3, 10)}
