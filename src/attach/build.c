@@ -281,7 +281,7 @@ hx_error *hx_target_build(hx_attach *attach, struct hx_snapshot *snapshot,
     hx_ranges excluded = {0};
     hx_frame_parts frames = {0};
     hx_root_list given = {0};
-    hx_error *err = walk_allocators(attach, snapshot, options->threads, &excluded, progress, ret);
+    hx_error *err = walk_allocators(attach, snapshot, options->beside, &excluded, progress, ret);
     uint64_t begun = hx_timing_begin();
     if (!err)
         err = join_recording(attach, snapshot, options, progress);

@@ -344,6 +344,7 @@ static hx_error *capture_process(hx_attach *attach, const struct hx_capture_opti
                                     : options->pause == HX_PAUSE_PRECOPY ? 0
                                                                          : UINT64_MAX;
     capture->request.threads = options->threads ? options->threads : 2;
+    capture->request.beside = options->beside ? options->beside : capture->request.threads;
     pid_t living = hx_proc_living(process->pid);
     attach->via = living ? living : attach->via;
     hx_error *err = try_to_capture(capture, ret);

@@ -1,9 +1,13 @@
 /* parallel.c - starting and joining the threads of one piece of work. */
 #include "base/parallel.h"
 
+#include "base/cleanup.h"
+
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define THREADS_DEFAULT_MAX 16
 #define SPINS               4000 /* looks at a word before a thread sleeps or yields: about 100 us */
@@ -17,6 +21,17 @@ unsigned hx_threads(unsigned asked)
     if (n < 1)
         n = 1;
     return n < THREADS_DEFAULT_MAX ? (unsigned)n : THREADS_DEFAULT_MAX;
+}
+
+unsigned hx_threads_free(void)
+{
+    HX_FILE FILE *load = fopen("/proc/loadavg", "re");
+    long all = sysconf(_SC_NPROCESSORS_ONLN), running = 1; /* this thread */
+    unsigned usable = hx_threads(0);
+    if (!load || fscanf(load, "%*s %*s %*s %ld/", &running) != 1)
+        running = 1;
+    long left = all - (running - 1);
+    return left < 1 ? 1 : left < (long)usable ? (unsigned)left : usable;
 }
 
 struct worker {

@@ -22,6 +22,9 @@ void hx_thread_signals(sigset_t *ret);
  * use, at most 16. Never 0, never above HX_THREADS_MAX. */
 unsigned hx_threads(unsigned asked);
 
+/* The same of 0, but for the processors that others keep busy just now; at least 1. */
+unsigned hx_threads_free(void);
+
 /* Calls work(context, i) once for each i in [0, n), n <= HX_THREADS_MAX, 0 on the
  * caller's thread and every other on one of its own, with signals blocked as above. Where
  * a thread cannot be made its call runs on the caller's thread after work 0: so no

@@ -3,6 +3,8 @@
 
 #include "base/parallel.h"
 
+#include <unistd.h>
+
 /* Every edge once more, by target. */
 static void assert_reversed(const struct hx_graph *graph)
 {
@@ -160,6 +162,35 @@ static void test_parallel(void **state)
     assert_int_equal(hx_threads(100000), HX_THREADS_MAX);
 }
 
+struct busy {
+    atomic_bool ended, found;
+};
+
+static void keep_busy(void *context, unsigned i)
+{
+    struct busy *busy = context;
+    while (i && !atomic_load(&busy->ended))
+        ;
+    for (int looks = 0; !i && looks < 2000 && !atomic_load(&busy->found); looks++) {
+        atomic_store(&busy->found, hx_threads_free() == 1);
+        usleep(1000);
+    }
+    atomic_store(&busy->ended, true);
+}
+
+/* Where others keep all processors busy, one is left to us. */
+static void test_free_threads(void **state)
+{
+    (void)state;
+    struct busy busy = {false, false};
+    long all = sysconf(_SC_NPROCESSORS_ONLN);
+    assert_true(hx_threads_free() >= 1 && hx_threads_free() <= hx_threads(0));
+    if (all >= HX_THREADS_MAX)
+        return;
+    hx_parallel((unsigned)all + 1, keep_busy, &busy);
+    assert_true(atomic_load(&busy.found));
+}
+
 /* Each worker of each piece: once, and none of another piece at the same time. */
 struct pieces {
     atomic_uint called[HX_THREADS_MAX], inside;
@@ -207,7 +238,7 @@ int main(void)
         cmocka_unit_test(test_reverse), cmocka_unit_test(test_reverse_threads),
         cmocka_unit_test(test_check),   cmocka_unit_test(test_find),
         cmocka_unit_test(test_empty),   cmocka_unit_test(test_parallel),
-        cmocka_unit_test(test_team),
+        cmocka_unit_test(test_team),    cmocka_unit_test(test_free_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,6 +121,7 @@ static hx_error *see_memory(struct capture *capture)
 static hx_error *copy_memory(struct capture *capture)
 {
     struct hx_stop_maps *maps = &capture->maps;
+    capture->copy.threads = hx_threads(capture->request->threads);
     HX_TRY(see_memory(capture));
     HX_TRY(hx_copy_plan(&capture->copy, maps->now, maps->n, maps->before, maps->n_before));
     atomic_store(&capture->shared->bytes_total, capture->copy.used);
@@ -301,7 +302,7 @@ void hx_agent_worker(const struct hx_agent_job *job)
     capture.tracer.exhausted = &job->shared->exhausted;
     capture.tracer.cancel_fd = signalfd(-1, &set, SFD_CLOEXEC);
     capture.copy.pid = job->pid;
-    capture.copy.threads = hx_threads(job->request->threads ? job->request->threads : 2);
+    capture.copy.threads = hx_threads(job->request->beside);
     capture.copy.memory_fd = job->memory_fd;
     capture.copy.pagemap = -1;
     capture.copy.progress = &job->shared->bytes_read;

@@ -5,6 +5,7 @@
 #include "attach/core/core.h"
 #include "attach/preflight.h"
 #include "base/cleanup.h"
+#include "base/parallel.h"
 #include "base/timing.h"
 #include "cli/commands.h"
 #include "cli/words/input_file.h"
@@ -180,7 +181,10 @@ static hx_error *take_live_snapshot(struct hx_session *session, const struct hx_
     options.context = session;
     options.names_ns = session->hurries ? HURRY_NS : 0;
     const unsigned parts = hx_stages_of_new(&session->analysis);
-    hx_stages_begin(progress, parts, parts, args->threads);
+    /* a busy target keeps its processor */
+    const unsigned threads = args->threads || !session->pid ? args->threads : hx_threads_free();
+    options.beside = session->analysis.threads = threads;
+    hx_stages_begin(progress, parts, parts, threads);
     HX_TRY(hx_attach_capture(session->attach, &options, progress, &snapshot));
     hx_progress_at(progress, "objects", snapshot->graph.n, snapshot->graph.n);
     if (!snapshot->recording && is_recorded(snapshot))
@@ -197,23 +201,23 @@ static hx_error *take_live_snapshot(struct hx_session *session, const struct hx_
         hx_snapshot_note(snapshot, false, "pause method %s is not in this version: %s was used",
                          args->pause, snapshot->method ? snapshot->method : "copy");
     struct hx_scan_options scan = {
-        .threads = args->threads, .is_vtable = hx_attach_is_vtable, .context = session->attach};
+        .threads = threads, .is_vtable = hx_attach_is_vtable, .context = session->attach};
     begun = hx_timing_begin();
     HX_TRY(hx_scan(snapshot, &scan, progress));
     hx_progress_at(progress, "edges", snapshot->graph.n_edges, snapshot->graph.n_edges);
     hx_timing_end(begun, "scan", snapshot->graph.n);
     begun = hx_timing_begin();
     HX_TRY(hx_attach_names(session->attach, snapshot, progress));
-    HX_TRY(hx_attach_types(session->attach, snapshot, args->threads, progress));
+    HX_TRY(hx_attach_types(session->attach, snapshot, threads, progress));
     hx_timing_end(begun, "types", snapshot->graph.n);
     begun = hx_timing_begin();
-    HX_TRY(hx_evidence_find(snapshot, args->threads, progress));
+    HX_TRY(hx_evidence_find(snapshot, threads, progress));
     hx_timing_end(begun, "evidence", snapshot->graph.n_edges);
     HX_TRY(hx_take_types(session, snapshot, progress));
     HX_TRY(hx_take_roots(session, snapshot, progress));
     hx_snapshot_drop_image(snapshot);
     begun = hx_timing_begin();
-    HX_TRY(hx_reach(snapshot, args->interior, args->threads, progress));
+    HX_TRY(hx_reach(snapshot, args->interior, threads, progress));
     hx_timing_end(begun, "mark", snapshot->graph.n);
     session->partial |= !snapshot->complete;
     *ret = hx_steal(snapshot);

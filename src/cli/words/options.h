@@ -74,7 +74,8 @@
     X(INTERIOR, "interior", 0, "on|off|known",                                                     \
       "what a pointer into the middle of an object counts for; known by default")                  \
     X(CONTENT, "content", 0, "none", "what is stored of the objects' bytes; none by default")      \
-    X(THREADS, "threads", 0, "N", "threads that read and scan; as many as processors by default")  \
+    X(THREADS, "threads", 0, "N",                                                                  \
+      "threads that read and scan; as many as free processors by default")                         \
     X(RECORD, "record", 0, NULL, "record who allocates, too, from now on")                         \
     X(SAMPLE, "sample", 0, "BYTES",                                                                \
       "record one allocation in so many bytes, and estimate: 64K, 512K")                           \
