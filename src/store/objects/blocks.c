@@ -39,6 +39,9 @@ enum { ALOOF_BYTES = 8 << 20 };
  * a snapshot for each second of a day. */
 enum { KEPT_LISTS = 256 };
 
+/* So many rows lie between two whose addresses are kept. */
+enum { STEP = 256 };
+
 struct entry {
     struct hx_decoded decoded; /* first: the caller's pointer is the entry's */
     int64_t snapshot, id;      /* of the block */
@@ -85,10 +88,10 @@ struct hx_blocks {
     size_t picks;
     const struct hx_decoded *place; /* held: where rows lie of the planes that were found */
     struct aside *aside;            /* NULL: nothing was decoded aside yet */
-    struct asked { /* for addresses of a block: one by one they cost less than all, for a while */
+    struct asked { /* for one row of a block: it costs less than all, for a while */
         int64_t id;
-        unsigned times;
-    } asked[64];
+        unsigned what, times;
+    } asked[1024];
     const struct stash *stash; /* where columns lie that are decoded aside; NULL: in the store */
     uint64_t value[HX_BLOCK_ROWS], other[HX_BLOCK_ROWS], spare[HX_BLOCK_ROWS];
 };
@@ -850,14 +853,6 @@ static hx_error *derive_sources(hx_blocks *blocks, const struct hx_block *block,
                  : spread_sources(blocks, block, value, NULL);
 }
 
-HX_HOT static uint64_t sum_of(const uint64_t *value, size_t n)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += value[i];
-    return sum;
-}
-
 /* --- what is made of columns ---------------------------------------------------------- */
 
 HX_HOT static hx_error *derive_addresses(hx_blocks *blocks, const struct hx_block *block)
@@ -1175,6 +1170,7 @@ static hx_error *derive(hx_blocks *blocks, const struct hx_block_index *index,
         return derived == HX_ROOT_WORD ? NULL : check_targets(value, block->n);
     case HX_CLASS:
     case HX_PLACE:
+    case HX_STEPS:
         break; /* in no need of 64 bits a value */
     }
     return damaged_block("unknown column");
@@ -1283,40 +1279,143 @@ static unsigned what_is(enum hx_derived derived, int column)
     return (unsigned)derived << 8 | (unsigned)column;
 }
 
-/* The address of one row: all before it are added up, but not kept. */
-static hx_error *sum_address(hx_blocks *blocks, const struct hx_block *block, size_t row,
-                             uint64_t *ret)
+/* --- addresses of some rows ----------------------------------------------------------- */
+
+/* What they are added up from. */
+struct steps {
+    const struct hx_decoded *step, *gap, *size; /* held */
+};
+
+#define SUM(type)                                                                                  \
+    for (size_t i = from; i < end; i++)                                                            \
+        sum += ((const type *)column->v)[i];
+
+HX_HOT static uint64_t sum_decoded(const struct hx_decoded *column, size_t from, size_t end)
 {
-    enum { PART = 512 };
-    struct hx_planes gaps;
-    const struct hx_decoded *size;
-    uint64_t gap[PART], bytes[PART], at = block->first_key, end = 0;
-    bool there;
-    HX_TRY(hx_blocks_column(blocks, block->index, block->from / HX_BLOCK_ROWS, HX_PLAIN,
-                            HX_COL_SIZE, &size));
-    hx_error *err = find_planes(blocks, block, HX_COL_GAP, true, &gaps, &there);
-    for (size_t from = 0, n; !err && from < block->n; from += n) {
-        n = block->n - from < PART ? block->n - from : PART;
-        hx_planes_expand(&gaps, from, n, gap);
-        widen(size, from, n, bytes);
-        if (row >= from && row < from + n)
-            *ret = at + sum_of(gap, row - from + 1) + sum_of(bytes, row - from);
-        at += sum_of(gap, n);
-        at += sum_of(bytes, n);
-        end = at - bytes[n - 1];
+    uint64_t sum = (end - from) * column->base;
+    if (column->shift == 0)
+        SUM(uint8_t)
+    else if (column->shift == 1)
+        SUM(uint16_t)
+    else if (column->shift == 2)
+        SUM(uint32_t)
+    else
+        SUM(uint64_t)
+    return sum;
+}
+
+static bool is_small(const struct hx_decoded *column)
+{
+    return hx_decoded_most(column) < (uint64_t)1 << 40;
+}
+
+/* To the address of the next row; *bad where there is none such. */
+static uint64_t next_address(const struct steps *steps, size_t row, uint64_t at, bool *bad)
+{
+    *bad |= __builtin_add_overflow(at, hx_decoded_at(steps->size, row), &at);
+    *bad |= __builtin_add_overflow(at, hx_decoded_at(steps->gap, row + 1), &at);
+    return at;
+}
+
+static hx_error *sum_steps(const struct hx_block *block, const struct steps *steps, uint64_t *step)
+{
+    const bool small = is_small(steps->gap) && is_small(steps->size);
+    const size_t n = block->n, last = n - 1;
+    uint64_t at = block->first_key;
+    bool bad = __builtin_add_overflow(at, hx_decoded_at(steps->gap, 0), &at);
+    for (size_t from = 0, end; from < last || !from; from = end) {
+        step[from / STEP] = at;
+        end = last - from < STEP ? last : from + STEP;
+        const uint64_t before = at;
+        for (size_t row = from; !small && row < end; row++)
+            at = next_address(steps, row, at, &bad);
+        if (small)
+            at += sum_decoded(steps->size, from, end) + sum_decoded(steps->gap, from + 1, end + 1);
+        bad |= at < before;
+        if (end == last)
+            break;
     }
-    done_planes(blocks, block->index->family);
-    hx_blocks_release(blocks, size);
-    return err || end == block->last_key ? err : damaged_block("keys of a block");
+    if (last % STEP == 0)
+        step[last / STEP] = at;
+    return bad || at != block->last_key ? damaged_block("keys of a block") : NULL;
+}
+
+static hx_error *find_gaps_and_sizes(hx_blocks *blocks, const struct hx_block *block,
+                                     struct steps *ret)
+{
+    const size_t number = block->from / HX_BLOCK_ROWS;
+    HX_TRY(hx_blocks_column(blocks, block->index, number, HX_PLAIN, HX_COL_GAP, &ret->gap));
+    return hx_blocks_column(blocks, block->index, number, HX_PLAIN, HX_COL_SIZE, &ret->size);
+}
+
+static void release_steps(hx_blocks *blocks, struct steps *steps)
+{
+    hx_blocks_release(blocks, steps->step);
+    hx_blocks_release(blocks, steps->gap);
+    hx_blocks_release(blocks, steps->size);
+}
+
+static hx_error *make_steps(hx_blocks *blocks, const struct hx_block *block, struct entry **ret)
+{
+    struct steps steps = {0};
+    hx_error *err = find_gaps_and_sizes(blocks, block, &steps);
+    if (!err)
+        err = make_entry(blocks, 0, 3, (block->n + STEP - 1) / STEP, ret);
+    if (!err && (err = sum_steps(block, &steps, (uint64_t *)(*ret + 1))))
+        free(hx_steal(*ret));
+    release_steps(blocks, &steps);
+    return err;
+}
+
+/* Whatever comes of it, to be given back. */
+static hx_error *find_steps(hx_blocks *blocks, const struct hx_block *block, struct steps *ret)
+{
+    *ret = (struct steps){0};
+    HX_TRY(hx_blocks_column(blocks, block->index, block->from / HX_BLOCK_ROWS, HX_STEPS, 0,
+                            &ret->step));
+    return find_gaps_and_sizes(blocks, block, ret);
+}
+
+static hx_error *pick_addresses(hx_blocks *blocks, const struct hx_block *block, const uint16_t *at,
+                                size_t n, uint64_t *ret)
+{
+    struct steps steps;
+    hx_error *err = find_steps(blocks, block, &steps);
+    for (size_t i = 0; !err && i < n; i++) {
+        const size_t row = at[i], from = row - row % STEP;
+        ret[i] = hx_decoded_at(steps.step, row / STEP) + sum_decoded(steps.size, from, row) +
+                 sum_decoded(steps.gap, from + 1, row + 1);
+    }
+    release_steps(blocks, &steps);
+    return err;
+}
+
+/* The first row of the block whose address is >= key, which is above the first one. */
+static hx_error *search_addresses(hx_blocks *blocks, const struct hx_block *block, uint64_t key,
+                                  uint64_t *ret)
+{
+    struct steps steps;
+    hx_error *err = find_steps(blocks, block, &steps);
+    if (!err) {
+        const size_t above = HX_LOWER_BOUND(steps.step->n, i, hx_decoded_at(steps.step, i) < key);
+        size_t row = above ? (above - 1) * STEP : 0;
+        uint64_t at = hx_decoded_at(steps.step, row / STEP);
+        bool bad = false;
+        for (; at < key && row + 1 < block->n; row++)
+            at = next_address(&steps, row, at, &bad);
+        *ret = block->from + row + (at < key);
+    }
+    release_steps(blocks, &steps);
+    return err;
 }
 
 /* Is one row of the block asked for that seldom? */
-static bool is_seldom_asked(hx_blocks *blocks, int64_t id)
+static bool is_seldom_asked(hx_blocks *blocks, int64_t id, unsigned what)
 {
     enum { SELDOM = 3 };
-    struct asked *asked = &blocks->asked[id % 64];
-    if (asked->id != id)
-        *asked = (struct asked){.id = id};
+    struct asked *asked = &blocks->asked[((uint64_t)id + 157 * (uint64_t)what) % 1024];
+    if (asked->id != id || asked->what != what)
+        *asked = (struct asked){.id = id, .what = what};
     if (asked->times++ < SELDOM)
         return true;
     asked->id = 0;
@@ -1331,10 +1430,11 @@ hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, 
     bool whole = derived != HX_PLAIN && derived != HX_PLUS_ONE && derived != HX_DOMINATOR &&
                  derived != HX_RETAINED && derived != HX_SURE && derived != HX_SURE_OBJECTS &&
                  derived != HX_CCS;
-    const bool known = find_cached_block(blocks, where->id, what_is(derived, column));
-    if (derived == HX_ADDRESS && n == 1 && !known && is_seldom_asked(blocks, where->id))
-        return sum_address(blocks, where, *at, ret);
-    if (whole || known) {
+    const unsigned what = what_is(derived, column);
+    const bool known = find_cached_block(blocks, where->id, what);
+    if (derived == HX_ADDRESS && n < HX_BLOCK_ROWS / STEP && !known)
+        return pick_addresses(blocks, where, at, n, ret);
+    if (whole || known || (n == 1 && !is_seldom_asked(blocks, where->id, what))) {
         const struct hx_decoded *decoded;
         HX_TRY(hx_blocks_column(blocks, index, block, derived, column, &decoded));
         for (size_t i = 0; i < n; i++)
@@ -1376,6 +1476,8 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
         if (derived == HX_PLAIN || derived == HX_PLUS_ONE) {
             HX_TRY(
                 pack_stored(blocks, index->family, where, derived == HX_PLUS_ONE, column, &entry));
+        } else if (derived == HX_STEPS) {
+            HX_TRY(make_steps(blocks, where, &entry));
         } else if (derived == HX_CLASS || derived == HX_PLACE) {
             HX_TRY(make_classes(blocks, where, derived == HX_PLACE, &entry));
         } else {
@@ -1624,6 +1726,9 @@ hx_error *hx_blocks_lower_bound(hx_blocks *blocks, const struct hx_block_index *
         *ret = block->from;
         return NULL;
     }
+    if (index->family == HX_FAMILY_OBJECT &&
+        !find_cached_block(blocks, block->id, what_is(HX_ADDRESS, 0)))
+        return search_addresses(blocks, block, key, ret);
     static const enum hx_derived keys[] = {[HX_FAMILY_OBJECT] = HX_ADDRESS,
                                            [HX_FAMILY_EDGE] = HX_SOURCE_OBJ,
                                            [HX_FAMILY_ROOT_EDGE] = HX_ROOT_NUMBER};

@@ -94,6 +94,7 @@ enum hx_derived {
     HX_CCS,          /* object: ccs_id that the stack of its site is attributed to; 0: NULL */
     HX_CLASS,        /* object: its class (classes.h) */
     HX_PLACE,        /* object, edge: where its row lies in columns that lie by class */
+    HX_STEPS,        /* blocks.c's own, of objects: addresses of some rows only */
 };
 
 typedef struct hx_blocks hx_blocks;
@@ -170,7 +171,8 @@ struct hx_window **hx_blocks_window(hx_blocks *blocks);
 void hx_blocks_release_once(hx_blocks *blocks, const struct hx_decoded *column);
 
 /* The values of some rows of a block: of the n <= HX_BLOCK_ROWS numbers in `at`, each below the
- * block's rows. Costs less than decoding the block, which is then not kept. */
+ * block's rows. Costs less than decoding the block, which is then not kept; of one row that is
+ * asked for often it is. */
 hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
                          enum hx_derived derived, int column, const uint16_t *at, size_t n,
                          uint64_t *ret);

@@ -194,6 +194,9 @@ struct cursor {
     size_t seekers;
     size_t block;                                       /* whose columns are held */
     const struct hx_decoded *decoded[HX_TABLE_COLUMNS]; /* NULL: not asked for yet */
+    bool single;                                        /* it was one row from the start: */
+    uint64_t value[HX_TABLE_COLUMNS];                   /* as decoded, */
+    uint32_t valued;                                    /* of the columns with a bit */
 };
 
 static struct instance *instance_of(const struct cursor *cursor)
@@ -217,6 +220,8 @@ static void leave_snapshot(struct cursor *cursor)
     hx_blocks_index_done(instance_of(cursor)->blocks, cursor->index);
     hx_blocks_index_done(instance_of(cursor)->blocks, cursor->objects);
     cursor->index = cursor->objects = NULL;
+    cursor->single = false;
+    cursor->valued = 0;
 }
 
 static void drop_conditions(struct cursor *cursor)
@@ -543,6 +548,8 @@ static hx_error *begin_snapshot(struct cursor *cursor, unsigned plan)
     cursor->left = UINT64_MAX;
     if (top)
         return NULL;
+    cursor->single =
+        !cursor->seekers && cursor->row < cursor->end && cursor->end - cursor->row == 1;
     HX_TRY(limit_to_target(cursor));
     return seek_matching_row(cursor);
 }
@@ -765,6 +772,20 @@ static hx_error *begin_top(struct cursor *cursor, unsigned plan, const struct li
     return NULL;
 }
 
+/* Of one row of a block others need not be decoded; SQLite may ask for a value more than once. */
+static hx_error *pick_single(struct cursor *cursor, int column)
+{
+    const struct instance *instance = instance_of(cursor);
+    const struct hx_table_column *how = &instance->table->column[column];
+    const uint16_t at = (uint16_t)(cursor->row % HX_BLOCK_ROWS);
+    if (cursor->valued >> column & 1)
+        return NULL;
+    HX_TRY(hx_blocks_pick(instance->blocks, cursor->index, cursor->row / HX_BLOCK_ROWS,
+                          how->derived, how->column, &at, 1, &cursor->value[column]));
+    cursor->valued |= UINT32_C(1) << column;
+    return NULL;
+}
+
 /* The value of the current row, as decoded. */
 static hx_error *current_value(struct cursor *cursor, int column, uint64_t *ret)
 {
@@ -772,6 +793,11 @@ static hx_error *current_value(struct cursor *cursor, int column, uint64_t *ret)
         if (!cursor->top_values[column])
             HX_TRY(gather_top_column(cursor, column));
         *ret = cursor->top_values[column][cursor->top_at];
+        return NULL;
+    }
+    if (cursor->single) {
+        HX_TRY(pick_single(cursor, column));
+        *ret = cursor->value[column];
         return NULL;
     }
     const struct hx_decoded *decoded;
@@ -878,6 +904,10 @@ static hx_error *serve(struct cursor *cursor, sqlite3_context *context, int colu
     enum hx_serve how = instance->table->column[column].serve;
     if (how == HX_SERVE_SNAPSHOT) {
         sqlite3_result_int64(context, cursor->snapshots.v[cursor->at]);
+        return NULL;
+    }
+    if (column == instance->table->key && cursor->key_low == cursor->key_high) {
+        sqlite3_result_int64(context, (int64_t)cursor->key_low); /* all rows have it */
         return NULL;
     }
     uint64_t value;

@@ -15,7 +15,8 @@
 /* Rows that are fetched at least: finding the first of a sorted list costs far more than
  * reading some more of them. Of objects, each row lies elsewhere: first come those that are looked
  * at, then, when nothing else is to be done, the others. */
-#define WINDOW_MIN 1024
+#define WINDOW_MIN       1024
+#define SCATTERED_AROUND 3 /* screens before and behind what is looked at */
 /* How far to look for the row under the cursor after a change of order. */
 #define KEEP_SCAN 100000
 
@@ -522,11 +523,12 @@ static char *current_key(int64_t snapshot)
 static void choose_window(struct fetch *fetch, const struct hx_pane *pane, bool visible)
 {
     int64_t height = pane->height > 0 ? pane->height : 24, top = pane->top;
-    if (visible && (is_scattered(&fetch->load) || fetch->load.source.scattered)) {
+    if (is_scattered(&fetch->load) || fetch->load.source.scattered) {
+        const int64_t around = visible ? 0 : SCATTERED_AROUND * height;
         if (pane->total && top > pane->total - height)
             top = pane->total - height;
-        fetch->limit = height;
-        fetch->offset = top > 0 ? top : 0;
+        fetch->offset = top > around ? top - around : 0;
+        fetch->limit = top > 0 ? top + height + around - fetch->offset : height + around;
         fetch->above = pane->cursor - top;
         return;
     }
