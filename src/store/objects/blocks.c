@@ -79,6 +79,7 @@ struct hx_blocks {
     size_t bytes;
     struct hx_kept_tops *tops;
     struct hx_window *window;
+    struct hx_found found;
     size_t sieves;
     atomic_bool interrupted;
     bool aloof;           /* what is decoded now nobody looks at: */
@@ -97,7 +98,7 @@ struct hx_blocks {
 };
 
 /* Columns of one block as they are stored, copied for another thread. */
-enum { STASHED = 4 * HX_WANTED_MAX };
+enum { STASHED = 4 * HX_WANTED_MAX, SOURCES_MAX = 4 };
 struct stash {
     struct stashed {
         int64_t id; /* as in hx_column */
@@ -107,6 +108,12 @@ struct stash {
     } column[STASHED];
     size_t n;
     const struct hx_decoded *place; /* where rows lie by class; NULL: not known yet */
+    struct {                        /* of edges: columns of the objects that they come from, held */
+        size_t number;              /* of the block */
+        enum hx_derived derived;
+        const struct hx_decoded *column;
+    } object[2 * SOURCES_MAX];
+    size_t objects;
 };
 
 /* Decoding on another thread: by blocks of its own, whose entries are then moved. */
@@ -120,6 +127,15 @@ struct aside {
     size_t n;
     bool begun;
 };
+
+void hx_found_begin(struct hx_found *found, int64_t snapshot, uint64_t target)
+{
+    found->snapshot = snapshot;
+    found->target = target;
+    found->end = 0;
+    found->row.n = 0;
+    found->begun++;
+}
 
 static hx_error *damaged_block(const char *how)
 {
@@ -238,6 +254,7 @@ static void forget_snapshot_blocks(hx_blocks *blocks, int64_t snapshot)
     hx_tops_free(blocks->tops);
     blocks->tops = NULL;
     blocks->ruled = 0;
+    hx_found_begin(&blocks->found, 0, 0);
     for (struct entry *entry = blocks->oldest, *newer; entry; entry = newer) {
         newer = entry->newer;
         if (snapshot == EVERYTHING || entry->snapshot == snapshot)
@@ -305,6 +322,7 @@ void hx_blocks_unref(hx_blocks *blocks)
     free_aside(blocks->aside);
     hx_vec_free(&blocks->index);
     hx_vec_free(&blocks->named);
+    hx_vec_free(&blocks->found.row);
     hx_codec_destroy(blocks->codec);
     free(blocks);
 }
@@ -577,7 +595,7 @@ static void done_planes(hx_blocks *blocks, enum hx_family family)
     const struct hx_decoded *place = blocks->place;
     blocks->place = NULL;
     sqlite3_reset(blocks->column);
-    if (family == HX_FAMILY_EDGE) /* there are more of them, and fewer columns */
+    if (family == HX_FAMILY_EDGE && !blocks->pick) /* there are more of them, and fewer columns */
         hx_blocks_release_once(blocks, place);
     else
         hx_blocks_release(blocks, place);
@@ -670,12 +688,27 @@ static hx_error *find_objects(hx_blocks *blocks, const struct hx_block *block, s
                               enum hx_derived derived, int column, const struct hx_decoded **ret)
 {
     const struct hx_block_index *objects;
+    for (size_t i = 0; blocks->stash && i < blocks->stash->objects; i++) {
+        *ret = blocks->stash->object[i].column;
+        if (blocks->stash->object[i].number == number &&
+            blocks->stash->object[i].derived == derived)
+            return NULL;
+    }
+    *ret = NULL;
+    if (blocks->stash)
+        return damaged_block("an edge from nowhere");
     HX_TRY(hx_blocks_index(blocks, block->index->snapshot, HX_FAMILY_OBJECT, &objects));
     hx_error *err = number < objects->n
                         ? hx_blocks_column(blocks, objects, number, derived, column, ret)
                         : damaged_block("an edge from nowhere");
     hx_blocks_index_done(blocks, objects);
     return err;
+}
+
+static void release_objects(hx_blocks *blocks, const struct hx_decoded *column)
+{
+    if (!blocks->stash) /* else it is the other thread's */
+        hx_blocks_release(blocks, column);
 }
 
 #define CLASSES_OF(type)                                                                           \
@@ -822,8 +855,8 @@ static hx_error *spread_sources(hx_blocks *blocks, const struct hx_block *block,
         if (!err)
             good = spread_part(block, out, classes, &source, &at, value, class) &&
                    (at == block->n || source % HX_BLOCK_ROWS == 0);
-        hx_blocks_release(blocks, out);
-        hx_blocks_release(blocks, classes);
+        release_objects(blocks, out);
+        release_objects(blocks, classes);
     }
     if (!err && (!good || at != block->n || source != block->last_key + 1))
         err = damaged_block("sources of edges");
@@ -848,9 +881,11 @@ static hx_error *make_classes(hx_blocks *blocks, const struct hx_block *block, b
 static hx_error *derive_sources(hx_blocks *blocks, const struct hx_block *block, uint64_t *value)
 {
     bool there;
-    HX_TRY(decode_if_there(blocks, block, HX_COL_SOURCE, value, &there));
-    return there ? sum_up(value, block->n, block->first_key, block->last_key)
-                 : spread_sources(blocks, block, value, NULL);
+    HX_TRY(has_column(blocks, block, HX_COL_SOURCE, &there));
+    if (!there)
+        return spread_sources(blocks, block, value, NULL);
+    HX_TRY(decode_block(blocks, block, HX_COL_SOURCE, value));
+    return sum_up(value, block->n, block->first_key, block->last_key);
 }
 
 /* --- what is made of columns ---------------------------------------------------------- */
@@ -1239,6 +1274,11 @@ struct hx_window **hx_blocks_window(hx_blocks *blocks)
     return &blocks->window;
 }
 
+struct hx_found *hx_blocks_found(hx_blocks *blocks)
+{
+    return &blocks->found;
+}
+
 struct hx_kept_tops **hx_blocks_tops(hx_blocks *blocks)
 {
     return &blocks->tops;
@@ -1409,6 +1449,31 @@ static hx_error *search_addresses(hx_blocks *blocks, const struct hx_block *bloc
     return err;
 }
 
+/* The source of one edge of a block, by how many edges the objects before it have. */
+static hx_error *pick_source(hx_blocks *blocks, const struct hx_block *block, size_t row,
+                             uint64_t *ret)
+{
+    uint64_t source = block->first_key, left = row + block->bytes;
+    while (source <= block->last_key) {
+        const struct hx_decoded *out;
+        HX_TRY(find_objects(blocks, block, (size_t)(source / HX_BLOCK_ROWS), HX_PLAIN, HX_COL_OUT,
+                            &out));
+        size_t k = source % HX_BLOCK_ROWS;
+        for (uint64_t n; k + STEP <= out->n && (n = sum_decoded(out, k, k + STEP)) <= left;
+             k += STEP)
+            left -= n;
+        for (uint64_t n; k < out->n && (n = hx_decoded_at(out, k)) <= left; k++)
+            left -= n;
+        *ret = source - source % HX_BLOCK_ROWS + k;
+        const bool found = k < out->n;
+        hx_blocks_release(blocks, out);
+        if (found)
+            return *ret <= block->last_key ? NULL : damaged_block("sources of edges");
+        source = *ret;
+    }
+    return damaged_block("sources of edges");
+}
+
 /* Is one row of the block asked for that seldom? */
 static bool is_seldom_asked(hx_blocks *blocks, int64_t id, unsigned what)
 {
@@ -1434,6 +1499,12 @@ hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, 
     const bool known = find_cached_block(blocks, where->id, what);
     if (derived == HX_ADDRESS && n < HX_BLOCK_ROWS / STEP && !known)
         return pick_addresses(blocks, where, at, n, ret);
+    if (derived == HX_SOURCE_OBJ && n == 1 && !known) {
+        bool stored;
+        HX_TRY(has_column(blocks, where, HX_COL_SOURCE, &stored));
+        if (!stored)
+            return pick_source(blocks, where, *at, ret);
+    }
     if (whole || known || (n == 1 && !is_seldom_asked(blocks, where->id, what))) {
         const struct hx_decoded *decoded;
         HX_TRY(hx_blocks_column(blocks, index, block, derived, column, &decoded));
@@ -1499,7 +1570,8 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
 
 /* --- decoding aside ------------------------------------------------------------------ */
 
-/* The stored columns that one of objects is made of; 0: not only of those. */
+/* The stored columns that one is made of, of edges with those of stash_objects(); 0: others, too.
+ */
 static size_t stored_columns(const struct hx_wanted *wanted, int ret[STASHED / HX_WANTED_MAX])
 {
     switch (wanted->derived) {
@@ -1516,6 +1588,10 @@ static size_t stored_columns(const struct hx_wanted *wanted, int ret[STASHED / H
         ret[2] = HX_COL_RETAINED_OBJECTS;
         ret[3] = HX_COL_SIZE;
         return 4;
+    case HX_TARGET_OBJ:
+        ret[0] = HX_COL_TARGET;
+        ret[1] = HX_COL_SOURCE;
+        return 2;
     default:
         return 0;
     }
@@ -1562,8 +1638,28 @@ static hx_error *stash_place(hx_blocks *blocks, const struct hx_block *block, st
         known->users++;
         stash->place = &known->decoded;
     }
-    for (size_t i = 0; placed && !known && i < 3; i++)
+    bool made = placed && !known && block->index->family == HX_FAMILY_OBJECT;
+    for (size_t i = 0; made && i < 3; i++)
         HX_TRY(stash_column(blocks, block->id * HX_COLUMN_SLOTS + made_of[i], stash));
+    return NULL;
+}
+
+/* What tells the sources of a block's edges, and their classes. */
+static hx_error *stash_objects(hx_blocks *blocks, const struct hx_block *block, struct stash *stash)
+{
+    const uint64_t first = block->first_key / HX_BLOCK_ROWS, last = block->last_key / HX_BLOCK_ROWS;
+    if (last - first >= SOURCES_MAX)
+        return damaged_block("too many sources"); /* or so it looks: not aside */
+    for (uint64_t number = first; number <= last; number++)
+        for (int classes = 0; classes < 2; classes++) {
+            const enum hx_derived derived = classes ? HX_CLASS : HX_PLAIN;
+            const struct hx_decoded *column;
+            HX_TRY(find_objects(blocks, block, (size_t)number, derived, classes ? 0 : HX_COL_OUT,
+                                &column));
+            stash->object[stash->objects].number = (size_t)number;
+            stash->object[stash->objects].derived = derived;
+            stash->object[stash->objects++].column = column;
+        }
     return NULL;
 }
 
@@ -1603,17 +1699,19 @@ static struct aside *find_aside(hx_blocks *blocks)
     return blocks->aside = aside;
 }
 
-static void forget_place(hx_blocks *blocks, struct stash *stash)
+static void forget_held(hx_blocks *blocks, struct stash *stash)
 {
     hx_blocks_release(blocks, stash->place);
     stash->place = NULL;
+    while (stash->objects)
+        hx_blocks_release(blocks, stash->object[--stash->objects].column);
 }
 
 void hx_blocks_begin_aside(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
                            const struct hx_wanted *wanted, size_t n)
 {
-    /* those of edges are made of columns of objects */
-    bool whole = index->family == HX_FAMILY_OBJECT && block < index->n;
+    bool whole =
+        (index->family == HX_FAMILY_OBJECT || index->family == HX_FAMILY_EDGE) && block < index->n;
     struct aside *aside = whole ? find_aside(blocks) : NULL;
     if (!aside || aside->begun)
         return;
@@ -1632,6 +1730,8 @@ void hx_blocks_begin_aside(hx_blocks *blocks, const struct hx_block_index *index
             err = stash_column(blocks, where->id * HX_COLUMN_SLOTS + columns[c], &aside->stash);
         aside->wanted[aside->n++] = wanted[i];
     }
+    if (!err && aside->n && index->family == HX_FAMILY_EDGE)
+        err = stash_objects(blocks, where, &aside->stash);
     if (!err)
         err = stash_place(blocks, where, &aside->stash);
     aside->begun = !err && has_stashed(&aside->stash);
@@ -1639,7 +1739,7 @@ void hx_blocks_begin_aside(hx_blocks *blocks, const struct hx_block_index *index
     if (aside->begun)
         hx_aside_begin(decode_aside, aside, &aside->thread);
     else
-        forget_place(blocks, &aside->stash);
+        forget_held(blocks, &aside->stash);
 }
 
 void hx_blocks_end_aside(hx_blocks *blocks)
@@ -1649,7 +1749,7 @@ void hx_blocks_end_aside(hx_blocks *blocks)
         return;
     hx_aside_end(&aside->thread);
     aside->begun = false;
-    forget_place(blocks, &aside->stash);
+    forget_held(blocks, &aside->stash);
     hx_blocks *from = aside->blocks;
     for (struct entry *entry = from->oldest, *newer; entry; entry = newer) {
         newer = entry->newer;

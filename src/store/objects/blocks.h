@@ -10,6 +10,7 @@
 #define HX_STORE_OBJECTS_BLOCKS_H
 
 #include "base/error.h"
+#include "base/vec.h"
 #include "store/objects/column_names.h"
 #include "store/objects/packed_column.h"
 #include "store/schema/schema.h"
@@ -162,6 +163,19 @@ bool hx_blocks_may_hold(const struct hx_block_index *index, size_t block, enum h
  */
 struct hx_kept_tops;
 struct hx_kept_tops **hx_blocks_tops(hx_blocks *blocks);
+
+/* The edges to one object, as far as they were looked for: a list of them is read window by window,
+ * and none of them begins anew. */
+enum { HX_FOUND_MAX = 1 << 16 };
+struct hx_found {
+    int64_t snapshot; /* 0: nothing here */
+    uint64_t target;  /* index */
+    HX_VEC(uint64_t) row;
+    uint64_t end;   /* there are no others before this row */
+    unsigned begun; /* another number for each target */
+};
+struct hx_found *hx_blocks_found(hx_blocks *blocks);
+void hx_found_begin(struct hx_found *found, int64_t snapshot, uint64_t target);
 
 /* What the statement that begins now is asked besides (window.h); NULL: nothing. */
 struct hx_window;

@@ -192,6 +192,10 @@ struct cursor {
     struct hx_condition seeker[HX_TABLE_CONDITIONS]; /* the conditions in this snapshot */
     int seeker_column[HX_TABLE_CONDITIONS];
     size_t seekers;
+    size_t looked, looked_at; /* blocks that were looked into, and the last of them */
+    struct hx_found *found;   /* edges of seeker[0] that were found before; NULL: nothing is kept */
+    unsigned found_begun;
+    size_t found_at;
     size_t block;                                       /* whose columns are held */
     const struct hx_decoded *decoded[HX_TABLE_COLUMNS]; /* NULL: not asked for yet */
     bool single;                                        /* it was one row from the start: */
@@ -222,6 +226,9 @@ static void leave_snapshot(struct cursor *cursor)
     cursor->index = cursor->objects = NULL;
     cursor->single = false;
     cursor->valued = 0;
+    cursor->found = NULL;
+    cursor->looked = 0;
+    cursor->looked_at = SIZE_MAX;
 }
 
 static void drop_conditions(struct cursor *cursor)
@@ -294,14 +301,15 @@ static bool may_hold(const struct cursor *cursor, size_t block)
     return may;
 }
 
-/* Nothing was found in a block: the next but one is decoded while the next is looked at. */
+/* The next block that may have a row is decoded while this one is looked at. */
 static void look_ahead(struct cursor *cursor)
 {
     hx_blocks *blocks = instance_of(cursor)->blocks;
     size_t block = cursor->row / HX_BLOCK_ROWS + 1;
     struct hx_wanted wanted[HX_TABLE_CONDITIONS];
-    hx_blocks_end_aside(blocks);
-    if (block * (uint64_t)HX_BLOCK_ROWS >= cursor->end || !may_hold(cursor, block))
+    while (block * (uint64_t)HX_BLOCK_ROWS < cursor->end && !may_hold(cursor, block))
+        block++;
+    if (block * (uint64_t)HX_BLOCK_ROWS >= cursor->end)
         return;
     for (size_t c = 0; c < cursor->seekers; c++)
         wanted[c] = (struct hx_wanted){cursor->seeker[c].derived, cursor->seeker[c].column};
@@ -311,15 +319,19 @@ static void look_ahead(struct cursor *cursor)
 /* Moves on to the next row, at or after this one, that passes the conditions. */
 static hx_error *seek_matching_row(struct cursor *cursor)
 {
-    for (size_t looked = 0; cursor->row < cursor->end && cursor->seekers;) {
+    while (cursor->row < cursor->end && cursor->seekers) {
         const struct hx_decoded *column[HX_TABLE_CONDITIONS];
         HX_TRY(hx_blocks_interrupted(instance_of(cursor)->blocks));
         if (!may_hold(cursor, cursor->row / HX_BLOCK_ROWS)) {
             cursor->row = (cursor->row / HX_BLOCK_ROWS + 1) * (uint64_t)HX_BLOCK_ROWS;
             continue;
         }
-        if (looked++ % 2)
-            look_ahead(cursor);
+        if (cursor->looked_at != cursor->row / HX_BLOCK_ROWS) {
+            cursor->looked_at = cursor->row / HX_BLOCK_ROWS;
+            hx_blocks_end_aside(instance_of(cursor)->blocks);
+            if (cursor->looked++ % 2)
+                look_ahead(cursor);
+        }
         for (size_t c = 0; c < cursor->seekers; c++)
             HX_TRY(decoded_column(cursor, cursor->seeker_column[c], &column[c]));
         uint64_t stop = (cursor->block + 1) * (uint64_t)HX_BLOCK_ROWS;
@@ -341,6 +353,29 @@ static hx_error *seek_matching_row(struct cursor *cursor)
                 return NULL;
         }
     }
+    return NULL;
+}
+
+/* The same, of the edges to an object those first that were found before. */
+static hx_error *seek_row(struct cursor *cursor)
+{
+    struct hx_found *found = cursor->found;
+    cursor->valued = 0;
+    if (!found || found->begun != cursor->found_begun)
+        return seek_matching_row(cursor);
+    if (cursor->row < cursor->end && cursor->found_at < found->row.n) {
+        cursor->row = found->row.v[cursor->found_at++];
+        return NULL;
+    }
+    cursor->row = cursor->row > found->end ? cursor->row : found->end;
+    HX_TRY(seek_matching_row(cursor));
+    if (found->begun != cursor->found_begun || found->row.n == HX_FOUND_MAX)
+        return NULL;
+    if (cursor->row < cursor->end) {
+        HX_NEED(hx_vec_push(&found->row, cursor->row));
+        cursor->found_at = found->row.n;
+    }
+    found->end = cursor->row + 1;
     return NULL;
 }
 
@@ -519,7 +554,14 @@ static hx_error *limit_to_target(struct cursor *cursor)
                           HX_PLAIN, HX_COL_IN, &at, 1, &cursor->left));
     if (!cursor->left)
         cursor->row = cursor->end;
-    return cursor->left == 1 ? look_at_dominator(cursor, target) : NULL;
+    if (cursor->left == 1)
+        return look_at_dominator(cursor, target);
+    cursor->found = hx_blocks_found(instance_of(cursor)->blocks);
+    if (cursor->found->snapshot != cursor->index->snapshot || cursor->found->target != target)
+        hx_found_begin(cursor->found, cursor->index->snapshot, target);
+    cursor->found_begun = cursor->found->begun;
+    cursor->found_at = 0;
+    return NULL;
 }
 
 /* --- snapshots --------------------------------------------------------------------- */
@@ -551,7 +593,7 @@ static hx_error *begin_snapshot(struct cursor *cursor, unsigned plan)
     cursor->single =
         !cursor->seekers && cursor->row < cursor->end && cursor->end - cursor->row == 1;
     HX_TRY(limit_to_target(cursor));
-    return seek_matching_row(cursor);
+    return seek_row(cursor);
 }
 
 /* Goes on to the next snapshot with a row as long as there is none here. */
@@ -772,8 +814,9 @@ static hx_error *begin_top(struct cursor *cursor, unsigned plan, const struct li
     return NULL;
 }
 
-/* Of one row of a block others need not be decoded; SQLite may ask for a value more than once. */
-static hx_error *pick_single(struct cursor *cursor, int column)
+/* Of one row of a block, or few, others need not be decoded; SQLite may ask for a value more than
+ * once. */
+static hx_error *pick_one(struct cursor *cursor, int column)
 {
     const struct instance *instance = instance_of(cursor);
     const struct hx_table_column *how = &instance->table->column[column];
@@ -795,8 +838,8 @@ static hx_error *current_value(struct cursor *cursor, int column, uint64_t *ret)
         *ret = cursor->top_values[column][cursor->top_at];
         return NULL;
     }
-    if (cursor->single) {
-        HX_TRY(pick_single(cursor, column));
+    if (cursor->single || cursor->found) {
+        HX_TRY(pick_one(cursor, column));
         *ret = cursor->value[column];
         return NULL;
     }
@@ -863,7 +906,7 @@ static int cursor_next(sqlite3_vtab_cursor *base)
         return SQLITE_OK;
     }
     cursor->row = --cursor->left ? cursor->row + 1 : cursor->end;
-    hx_error *err = cursor->seekers ? seek_matching_row(cursor) : NULL;
+    hx_error *err = cursor->seekers ? seek_row(cursor) : NULL;
     if (!err && cursor->row >= cursor->end)
         err = settle_vtab_cursor(cursor);
     return set_vtab_error(base->pVtab, err);
