@@ -738,6 +738,44 @@ static void rowids_and_order(void **state)
     assert_done(hx_store_close(store));
 }
 
+#define MOST(nth)                                                                                  \
+    "(SELECT address FROM objects WHERE snapshot = 1 ORDER BY edges_in DESC LIMIT 1 OFFSET " nth ")"
+#define TO(edges, nth)       edges ".snapshot = 1 AND " edges ".target = " MOST(nth)
+#define IN_ANY_ORDER(e, nth) "+" e ".snapshot = 1 AND +" e ".target = " MOST(nth)
+#define TELL                 "count(*) + sum(e.source % 1009 + e.offset)"
+
+/* Edges to an object are kept as far as they were found: some of them, then all, then those to two
+ * objects in turn. */
+static void edges_to_objects(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("edges_to_objects");
+    static const char some[] =
+        "SELECT count(*) - 2 FROM (SELECT * FROM edges e WHERE " TO("e", "0") " LIMIT 2)";
+    static const char all[] =
+        "SELECT " TELL " - (SELECT " TELL
+        " FROM edges e WHERE " IN_ANY_ORDER("e", "0") ") FROM edges e WHERE " TO("e", "0");
+    static const char both[] =
+        "SELECT count(*) - (SELECT count(*) FROM edges e "
+        "WHERE " IN_ANY_ORDER("e", "0") ") * (SELECT count(*) FROM edges e "
+                                        "WHERE " IN_ANY_ORDER(
+                                            "e", "1") ")"
+                                                      " FROM edges e CROSS JOIN "
+                                                      "edges f WHERE " TO("e", "0") " AND " TO("f",
+                                                                                               "1");
+    const char *const zero[] = {some, all, both, some, all, all};
+    hx_store *store;
+    int64_t id;
+    assert_done(hx_store_temporary(&store));
+    struct hx_snapshot *s = model_snapshot(&random, 70000);
+    assert_done(hx_store_add(store, s, NULL, NULL, &id));
+    hx_snapshot_destroy(s);
+    for (size_t i = 0; i < sizeof zero / sizeof *zero; i++)
+        if (ask_int(store, zero[i]) != 0)
+            fail_msg("%zu: %s", i, zero[i]);
+    assert_done(hx_store_close(store));
+}
+
 /* The first rows by a column are those that sorting all of them gives. */
 static void first_rows(void **state)
 {
@@ -925,7 +963,7 @@ int main(void)
         cmocka_unit_test(sql_reads_only),    cmocka_unit_test(constraints),
         cmocka_unit_test(rowids_and_order),  cmocka_unit_test(first_rows),
         cmocka_unit_test(largest_first),     cmocka_unit_test(other_programs),
-        cmocka_unit_test(reader_and_writer),
+        cmocka_unit_test(reader_and_writer), cmocka_unit_test(edges_to_objects),
     };
     return unit_run_some(tests);
 }
