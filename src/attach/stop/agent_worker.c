@@ -268,8 +268,8 @@ static hx_error *write_tables(struct capture *capture, int fd)
     reply->memory_bytes = capture->copy.used;
     reply->precopied = capture->pre.tracker != NULL;
     reply->prepare_ns = capture->pre.prepare_ns;
-    reply->held_ns = capture->pre.track.held_ns > capture->maps.held_ns ? capture->pre.track.held_ns
-                                                                        : capture->maps.held_ns;
+    const uint64_t held_ns = capture->pre.track.lock.longest_ns;
+    reply->held_ns = held_ns > capture->maps.held_ns ? held_ns : capture->maps.held_ns;
     snprintf(reply->why_not, sizeof reply->why_not, "%s", capture->pre.why);
     ok = ok &&
          write_fully(fd, capture->copy.pieces.v,

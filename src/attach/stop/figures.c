@@ -55,8 +55,8 @@ void hx_figures_put(struct hx_text *text, const char *line, size_t len,
 struct counting {
     int pagemap, maps; /* descriptors */
     bool by_entries, hugetlb;
-    uint64_t bytes;   /* that 8 bytes a page were read of */
-    uint64_t held_ns; /* the longest call */
+    uint64_t bytes; /* that 8 bytes a page were read of */
+    struct hx_lock_use lock;
     uint64_t present, of_files, swapped;
 };
 
@@ -77,7 +77,7 @@ static bool count_mapping(struct counting *counting, uint64_t start, uint64_t en
                                      .any = HX_PAGE_PRESENT | HX_PAGE_SWAPPED,
                                      .told = HX_PAGE_PRESENT | HX_PAGE_FILE,
                                      .max_pages = piece_pages,
-                                     .held_ns = &counting->held_ns};
+                                     .lock = &counting->lock};
     counting->present = counting->of_files = counting->swapped = 0;
     for (uint64_t at = start, to; at < end && !counting->by_entries; at = to) {
         to = end - at < piece_bytes ? end : at + piece_bytes;
@@ -163,7 +163,7 @@ static hx_error *count(pid_t pid, bool by_entries, bool hugetlb, struct hx_figur
     HX_TRY(count_all(&counting, maps, &text, ret_done));
     if (!*ret_done)
         return NULL;
-    *ret = (struct hx_figures){text.s, text.n, counting.held_ns};
+    *ret = (struct hx_figures){text.s, text.n, counting.lock.longest_ns};
     text.s = NULL;
     return NULL;
 }

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The kernel's interface (include/uapi/linux/fs.h since Linux 6.7), which Debian 12's headers
@@ -23,6 +24,19 @@ enum { REGIONS = 128, REGIONS_LONG = 500, ENTRIES = 512 };
 /* Without PAGEMAP_SCAN a mapping costs 8 bytes a page, present or not: reservations of
  * terabytes are out of reach. */
 static const uint64_t entries_limit = (uint64_t)1 << 38;
+
+void hx_lock_used(struct hx_lock_use *use, uint64_t since_ns)
+{
+    const uint64_t turn_ns = 300000;
+    const struct timespec nap = {.tv_nsec = 50000};
+    const uint64_t held = hx_now_ns() - since_ns;
+    use->longest_ns = held > use->longest_ns ? held : use->longest_ns;
+    use->turn_ns += held;
+    if (use->turn_ns < turn_ns)
+        return;
+    use->turn_ns = 0;
+    nanosleep(&nap, NULL);
+}
 
 /* One call: regions from `start` on. Returns their number, -1 with errno; *ret_next: where to go
  * on. */
@@ -43,11 +57,12 @@ static int scan_once(int fd, uint64_t start, uint64_t end, struct hx_page_scan *
             .category_anyof_mask = how->any,
             .return_mask = how->told,
         };
-        uint64_t since = how->held_ns ? hx_now_ns() : 0;
+        uint64_t since = how->lock ? hx_now_ns() : 0;
         int n = ioctl(fd, SCAN_CALL, &arg);
-        uint64_t took = how->held_ns ? hx_now_ns() - since : 0;
-        if (took)
-            *how->held_ns = took > *how->held_ns ? took : *how->held_ns;
+        const int err = errno;
+        if (how->lock)
+            hx_lock_used(how->lock, since);
+        errno = err;
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EINVAL && how->none & HX_PAGE_GUARD) {

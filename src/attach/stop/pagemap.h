@@ -47,11 +47,20 @@ enum {
     HX_SCAN_PROTECT = 1 << 0, /* protects what it finds, in the same step */
     HX_SCAN_CHECK = 1 << 1,   /* EPERM where no userfaultfd could */
 };
+/* Calls that hold the lock of a running target's mappings. The kernel lets who reads them in again
+ * before a call of the target that waits to change them, for 4 ms and more, how short the calls may
+ * be: after some of them the others get their turn. */
+struct hx_lock_use {
+    uint64_t longest_ns; /* call */
+    uint64_t turn_ns;    /* since the others had theirs */
+};
+void hx_lock_used(struct hx_lock_use *use, uint64_t since_ns); /* such a call began then */
+
 /* Which pages: that are none, all, and one of these (0: no matter); and what is told of them. After
  * max_pages of them (0: never) the kernel looks no further. */
 struct hx_page_scan {
     uint64_t flags, none, all, any, told, max_pages;
-    uint64_t *held_ns; /* NULL, or made as long as the longest call, which held the lock */
+    struct hx_lock_use *lock; /* NULL: nobody waits for the lock of the mappings */
 };
 
 /* Calls each(context, start, end, categories) for such pages in [start, end). 1: done, 0: `each`

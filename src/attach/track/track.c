@@ -15,12 +15,6 @@ struct hx_track hx_track_none(pid_t pid)
         .pid = pid, .pagemap = -1, .uffd = -1, .clear_refs = -1, .way.pidfd = -1};
 }
 
-void hx_track_count_held(struct hx_track *track, uint64_t since_ns)
-{
-    uint64_t held = hx_now_ns() - since_ns;
-    track->held_ns = held > track->held_ns ? held : track->held_ns;
-}
-
 static bool nothing(void *context, uint64_t start, uint64_t end, uint64_t categories)
 {
     (void)context, (void)start, (void)end, (void)categories;

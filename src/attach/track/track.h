@@ -7,6 +7,7 @@
 #ifndef HX_ATTACH_TRACK_TRACK_H
 #define HX_ATTACH_TRACK_TRACK_H
 
+#include "attach/stop/pagemap.h"
 #include "attach/track/remote_uffd.h"
 
 /* One process under one tracker. */
@@ -17,8 +18,8 @@ struct hx_track {
     int clear_refs; /* /proc/PID/clear_refs, to be written; -1: not open */
     bool scans;     /* the kernel has PAGEMAP_SCAN */
     struct hx_uffd_way way;
-    hx_ranges ranges;     /* what is tracked; in order */
-    uint64_t held_ns;     /* the longest call that held the lock of its mappings */
+    hx_ranges ranges; /* what is tracked; in order */
+    struct hx_lock_use lock;
     uint64_t max_held_ns; /* none may be expected to hold it for longer; 0: no matter */
 };
 
@@ -66,9 +67,6 @@ bool hx_track_soft_works(void);
 
 /* Nothing open yet. */
 struct hx_track hx_track_none(pid_t pid);
-
-/* A call that began then held the lock until now. */
-void hx_track_count_held(struct hx_track *track, uint64_t since_ns);
 
 /* Opens pagemap and looks what it can do. False: it cannot be read. */
 bool hx_track_open(struct hx_track *track, const struct hx_mapping *mapping, size_t n);

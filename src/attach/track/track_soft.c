@@ -131,7 +131,7 @@ static bool begin(struct hx_track *track, struct hx_tracer *tracer, char why[HX_
     (void)tracer;
     uint64_t since = hx_now_ns();
     bool ok = clear(track->clear_refs);
-    hx_track_count_held(track, since);
+    hx_lock_used(&track->lock, since);
     if (!ok)
         snprintf(why, HX_UFFD_WHY, "its soft-dirty bits: %s", strerror(errno));
     return ok;

@@ -47,7 +47,7 @@ static bool add(struct hx_track *track, uint64_t start, uint64_t end)
     struct uffdio_register range = {.range = {start, end - start}, .mode = UFFDIO_REGISTER_MODE_WP};
     uint64_t since = hx_now_ns();
     bool ok = ioctl(track->uffd, UFFDIO_REGISTER, &range) == 0;
-    hx_track_count_held(track, since);
+    hx_lock_used(&track->lock, since);
     return ok && hx_ranges_add(&track->ranges, start, end);
 }
 
@@ -70,7 +70,7 @@ static uint64_t end_of_piece(struct hx_track *track, uint64_t at, uint64_t end,
     uint64_t since = hx_now_ns();
     if (hx_pagemap_each(track->pagemap, at, hole, &how, see_first, ret_first) < 0)
         *ret_first = at;
-    hx_track_count_held(track, since);
+    hx_lock_used(&track->lock, since);
     uint64_t to = *ret_first / piece_bytes * piece_bytes + piece_bytes;
     return *ret_first == hole ? hole : to < end ? to : end;
 }
@@ -92,7 +92,7 @@ static bool protect(struct hx_track *track, uint64_t start, uint64_t end, bool a
         to = end_of_piece(track, at, end, how, &first);
         uint64_t since = hx_now_ns();
         int done = hx_pagemap_each(track->pagemap, first, to, &how, each, context);
-        hx_track_count_held(track, since);
+        hx_lock_used(&track->lock, since);
         if (done != 1)
             return false;
     }
@@ -118,7 +118,7 @@ static void end_tracking(struct hx_track *track)
             struct uffdio_range range = {at, to - at};
             uint64_t since = hx_now_ns();
             ioctl(track->uffd, UFFDIO_UNREGISTER, &range); /* what was unmapped meanwhile is not */
-            hx_track_count_held(track, since);
+            hx_lock_used(&track->lock, since);
         }
 }
 
