@@ -21,7 +21,7 @@ struct hx_capture_options {
     uint64_t max_pause_ns; /* 0: none. A stop that would last longer is given up */
     enum hx_pause pause;   /* how the copy is made */
     unsigned threads;      /* readers in the stop; 0: 2 */
-    unsigned beside;       /* threads while the target runs; 0: as many as processors */
+    unsigned beside;       /* threads while the target runs; 0: as `threads`, and all to walk */
     uint64_t names_ns; /* what names of debug information may take; then the snapshot is `unnamed`.
                           0: a while, and what is missing then is left out */
     /* Who allocated: a recording of the stop at stop_ns (CLOCK_MONOTONIC), which becomes the

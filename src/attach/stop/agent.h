@@ -35,7 +35,7 @@ enum { HX_AGENT_LOCKS_MAX = 4096, HX_AGENT_CODES_MAX = 16, HX_AGENT_WHY = 128 };
 struct hx_agent_request {
     uint64_t max_pause_ns; /* 0: no limit */
     unsigned threads;      /* readers in the stop */
-    unsigned beside;       /* and before it; 0: as many as processors */
+    unsigned beside;       /* and before it */
     bool accept_locked;    /* the last try: copy even if an arena stays locked */
     uint64_t
         precopy_from; /* bytes of copy from which on most is copied beside the running target */

@@ -67,33 +67,29 @@ static uint64_t end_of_piece(struct hx_track *track, uint64_t at, uint64_t end,
     *ret_first = hole;
     how.flags = 0;
     how.max_pages = 1;
-    uint64_t since = hx_now_ns();
     if (hx_pagemap_each(track->pagemap, at, hole, &how, see_first, ret_first) < 0)
         *ret_first = at;
-    hx_lock_used(&track->lock, since);
     uint64_t to = *ret_first / piece_bytes * piece_bytes + piece_bytes;
     return *ret_first == hole ? hole : to < end ? to : end;
 }
 
-static struct hx_page_scan there(bool again)
+static struct hx_page_scan there(struct hx_track *track, bool again)
 {
     return (struct hx_page_scan){.none = HX_PAGE_ZERO | HX_PAGE_GUARD,
                                  .all = again ? HX_PAGE_WRITTEN : 0,
                                  .any = HX_PAGE_PRESENT | HX_PAGE_SWAPPED,
-                                 .told = HX_PAGE_PRESENT | HX_PAGE_HUGE};
+                                 .told = HX_PAGE_PRESENT | HX_PAGE_HUGE,
+                                 .lock = &track->lock};
 }
 
 static bool protect(struct hx_track *track, uint64_t start, uint64_t end, bool again,
                     hx_track_each *each, void *context)
 {
-    struct hx_page_scan how = there(again);
+    struct hx_page_scan how = there(track, again);
     how.flags = HX_SCAN_PROTECT | HX_SCAN_CHECK;
     for (uint64_t at = start, first, to; at < end; at = to) {
         to = end_of_piece(track, at, end, how, &first);
-        uint64_t since = hx_now_ns();
-        int done = hx_pagemap_each(track->pagemap, first, to, &how, each, context);
-        hx_lock_used(&track->lock, since);
-        if (done != 1)
+        if (hx_pagemap_each(track->pagemap, first, to, &how, each, context) != 1)
             return false;
     }
     return true;
@@ -114,7 +110,7 @@ static void end_tracking(struct hx_track *track)
     for (size_t i = 0; track->uffd >= 0 && i < track->ranges.n; i++)
         for (uint64_t at = track->ranges.v[i].start, first, to; at < track->ranges.v[i].end;
              at = to) {
-            to = end_of_piece(track, at, track->ranges.v[i].end, there(false), &first);
+            to = end_of_piece(track, at, track->ranges.v[i].end, there(track, false), &first);
             struct uffdio_range range = {at, to - at};
             uint64_t since = hx_now_ns();
             ioctl(track->uffd, UFFDIO_UNREGISTER, &range); /* what was unmapped meanwhile is not */
