@@ -145,14 +145,7 @@ HX_HOT static hx_error *sum_up(uint64_t *value, size_t n, uint64_t at, uint64_t 
 HX_HOT static void widen(const struct hx_decoded *column, size_t from, size_t n,
                          uint64_t *restrict ret)
 {
-    if (column->shift == 0)
-        WIDEN(uint8_t)
-    else if (column->shift == 1)
-        WIDEN(uint16_t)
-    else if (column->shift == 2)
-        WIDEN(uint32_t)
-    else
-        WIDEN(uint64_t)
+    HX_BY_SHIFT(column->shift, WIDEN);
 }
 
 /* The sizes of objects, which many columns are made with and often are there already. */

@@ -22,14 +22,7 @@ struct steps {
 HX_HOT static uint64_t sum_decoded(const struct hx_decoded *column, size_t from, size_t end)
 {
     uint64_t sum = (end - from) * column->base;
-    if (column->shift == 0)
-        SUM(uint8_t)
-    else if (column->shift == 1)
-        SUM(uint16_t)
-    else if (column->shift == 2)
-        SUM(uint32_t)
-    else
-        SUM(uint64_t)
+    HX_BY_SHIFT(column->shift, SUM);
     return sum;
 }
 

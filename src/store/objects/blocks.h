@@ -77,6 +77,17 @@ static inline uint64_t hx_decoded_at(const struct hx_decoded *column, size_t i)
     }
 }
 
+/* A loop over such values for each of their types. */
+#define HX_BY_SHIFT(shift, LOOP)                                                                   \
+    if ((shift) == 0)                                                                              \
+        LOOP(uint8_t)                                                                              \
+    else if ((shift) == 1)                                                                         \
+        LOOP(uint16_t)                                                                             \
+    else if ((shift) == 2)                                                                         \
+        LOOP(uint32_t)                                                                             \
+    else                                                                                           \
+        LOOP(uint64_t)
+
 /* Columns that are computed from the stored ones while they are decoded. */
 enum hx_derived {
     HX_PLAIN,       /* as stored */

@@ -420,14 +420,7 @@ HX_HOT static void count_all_keys(const struct part *part, struct search *search
     const struct hx_top *top = part->top;
     const uint64_t range = search->high - search->low;
     const unsigned shift = search->shift;
-    if (column->shift == 0)
-        COUNT_KEYS(uint8_t)
-    else if (column->shift == 1)
-        COUNT_KEYS(uint16_t)
-    else if (column->shift == 2)
-        COUNT_KEYS(uint32_t)
-    else
-        COUNT_KEYS(uint64_t)
+    HX_BY_SHIFT(column->shift, COUNT_KEYS);
 }
 
 static void count_key(struct search *search, uint64_t key)
