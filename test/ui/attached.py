@@ -13,13 +13,13 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../live"))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import live  # noqa: E402
 from emulator import SLOW, Terminal  # noqa: E402
 
 BUILD = os.environ.get("HX_BUILDDIR", os.getcwd())
 HEAPX = f"{BUILD}/heapx"
-# Debian's Python, whose own heap is small.
-PYTHON = [shutil.which("python3", path="/usr/bin") or sys.executable, "-S", "-c"]
 TARGET = "import time\nheld = [bytearray(300) for _ in range(20000)]\nprint(1, flush=True)\n" \
          "while True:\n    held.append(bytearray(100))\n    time.sleep(0.002)\n"
 
@@ -285,7 +285,7 @@ def test_background(target):
 
 
 def start_target():
-    target = subprocess.Popen([*PYTHON, TARGET], stdout=subprocess.PIPE)
+    target = subprocess.Popen([*live.PYTHON, TARGET], stdout=subprocess.PIPE)
     target.stdout.readline()
     return target
 
