@@ -82,6 +82,7 @@ struct group {
     uint8_t gone;         /* percent, of the last words' pointers in the whole group: leftovers */
     uint64_t mixed, tags; /* bits for words: they tell variants apart, by their value */
     uint64_t none;        /* what words that are null add to the variant */
+    bool has_interior;    /* pointers, in its sample */
     uint64_t judged;      /* of some class there is something to say */
     uint64_t links;       /* of some class targets are asked whether they point back */
     uint64_t lists;       /* links between blocks alike, which are answered */
@@ -97,6 +98,7 @@ struct kinds {
 /* Of a group's sample. */
 struct member {
     struct kinds is;
+    uint64_t gone;    /* of the last values, those that lead to what was freed */
     uint32_t variant; /* in tables.variants; HX_NO_PAIR: it is not looked at */
     bool is_missing;  /* from the image */
 };
@@ -149,9 +151,9 @@ static inline uint32_t group_of(const struct fields *fields, hx_obj object)
 
 struct words {
     uint32_t number; /* of the group */
-    const struct group *group;
-    struct field *field; /* of the first word */
-    const uint64_t *word;
+    struct group *group;
+    struct field *field;  /* of the first word */
+    const uint64_t *word; /* NULL: nobody has looked yet */
     size_t n;
     struct kinds is;
     uint64_t cleared;   /* bits for pointers that other rules have judged */
@@ -232,9 +234,10 @@ static uint64_t all_words(size_t n)
 typedef void member_fn(const struct fields *fields, struct tables *tables, hx_obj object,
                        struct words *words, struct member *member);
 
-/* All but the first time with what the words are, as far as these are there. */
+/* All but the first time with what the words are, as far as these are there; `looks`: it needs
+ * their values. */
 static void each_member(const struct fields *fields, struct tables *tables, uint32_t number,
-                        member_fn *work)
+                        bool looks, member_fn *work)
 {
     const struct hx_block_group *group = &fields->groups->group[number];
     const hx_obj *sample = fields->groups->sample + group->first;
@@ -242,10 +245,11 @@ static void each_member(const struct fields *fields, struct tables *tables, uint
     for (uint32_t i = 0; i < group->samples; i++) {
         struct member *member = &tables->members.v[i];
         struct words words;
-        hx_judge_look_ahead(fields->judge, sample, i, group->samples, 1, &window);
+        hx_judge_look_ahead(fields->judge, sample, i, group->samples, 1, looks ? &window : NULL);
         if (member->is_missing || !find_words(fields, sample[i], &words))
             continue;
-        member->is_missing = !peek_words(fields, sample[i], &window, &words);
+        if (looks)
+            member->is_missing = !peek_words(fields, sample[i], &window, &words);
         words.is = member->is;
         words.first = fields->graph->fwd[sample[i]];
         words.end = fields->graph->fwd[(size_t)sample[i] + 1];
@@ -281,6 +285,21 @@ static inline uint32_t target_group(const struct fields *fields, hx_eidx e)
     return group_of(fields, hx_edge_target(fields->graph->edge[e]));
 }
 
+static bool is_tail(const struct group *group, size_t i)
+{
+    return i && i + TAIL >= group->n_words && group->n_words < WORDS;
+}
+
+/* Bits for the values at the end of an object that lead to what was freed. */
+static uint64_t find_gone_values(const struct fields *fields, const struct words *words)
+{
+    uint64_t gone = 0;
+    for (size_t i = words->n < TAIL ? 0 : words->n - TAIL; i < words->n; i++)
+        if (words->is.values >> i & 1 && is_tail(words->group, i))
+            gone |= (uint64_t)hx_is_gone(fields->graph, words->word[i]) << i;
+    return gone;
+}
+
 /* Finds what the words are, and counts every so many. */
 static void count_words(const struct fields *fields, struct tables *tables, hx_obj object,
                         struct words *words, struct member *member)
@@ -289,6 +308,9 @@ static void count_words(const struct fields *fields, struct tables *tables, hx_o
     find_pointers(fields, object, words);
     find_values(all_words(words->n), words);
     member->is = words->is;
+    member->gone = find_gone_values(fields, words);
+    for (hx_eidx e = words->first; e < words->end; e++)
+        words->group->has_interior |= hx_edge_kind_of(fields->graph->edge[e]) == HX_EDGE_INTERIOR;
     if ((size_t)(member - tables->members.v) % step)
         return;
     words->field->all++;
@@ -480,11 +502,6 @@ static uint64_t place_of(const struct fields *fields, hx_obj target, uint64_t va
     return hx_pair_key(group_of(fields, target), (uint32_t)(value - fields->graph->addr[target]));
 }
 
-static bool is_tail(const struct group *group, size_t i)
-{
-    return i && i + TAIL >= group->n_words && group->n_words < WORDS;
-}
-
 static void add_columns(struct columns *columns, uint64_t bits)
 {
     for (size_t i = 0; bits; i++) {
@@ -519,9 +536,8 @@ static void count_class(const struct fields *fields, struct tables *tables, hx_o
     variant->members++;
     add_columns(&variant->letters, words->is.letters);
     add_columns(&variant->values, words->is.values);
-    for (size_t i = words->n < TAIL ? 0 : words->n - TAIL; i < words->n; i++)
-        if (words->is.values >> i & 1 && is_tail(words->group, i))
-            tables->classes.v[class_of[i]].gone += hx_is_gone(fields->graph, words->word[i]);
+    for (uint64_t left = member->gone; left; left &= left - 1)
+        tables->classes.v[class_of[__builtin_ctzll(left)]].gone++;
     for (hx_eidx e = words->first; e < words->end && word_of(fields, e) < words->n; e++) {
         size_t i = word_of(fields, e);
         struct class *class = &tables->classes.v[class_of[i]];
@@ -729,12 +745,12 @@ static void count_group(void *context, unsigned worker, uint32_t number)
     memset(tables->fields.v + tables->fields.n, 0, n * sizeof *tables->fields.v);
     tables->fields.n += n;
     group->n_words = (uint8_t)n;
-    each_member(fields, tables, number, count_words);
+    each_member(fields, tables, number, true, count_words);
     find_mixed(fields, group, tables->fields.v + group->first_field);
     group->gone = find_gone(fields, group, fields->groups->sample[of->first]);
-    each_member(fields, tables, number, count_class);
+    each_member(fields, tables, number, group->tags || group->has_interior, count_class);
     add_variants(tables, n);
-    each_member(fields, tables, number, count_targets);
+    each_member(fields, tables, number, group->has_interior, count_targets);
     settle_group(tables, group, number);
 }
 

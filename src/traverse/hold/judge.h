@@ -92,7 +92,7 @@ HX_PREFETCHES void hx_judge_prefetch(const struct hx_judge *judge, hx_obj object
 static inline const uint8_t *hx_judge_page(const struct hx_judge *judge, hx_obj object,
                                            const struct hx_peeked *window)
 {
-    if (window->span >= judge->image->n)
+    if (!window || window->span >= judge->image->n)
         return NULL;
     const struct hx_span *at = &judge->image->span[window->span];
     const uint64_t offset = judge->graph->addr[object] - at->start;
@@ -103,7 +103,7 @@ static inline const uint8_t *hx_judge_page(const struct hx_judge *judge, hx_obj 
 }
 
 /* The same of object[i + HX_AHEAD_EDGES * step] of n, and its edges; where these and the words are,
- * of one that comes later. */
+ * of one that comes later. Window NULL: the edges alone. */
 HX_PREFETCHES void hx_judge_look_ahead(const struct hx_judge *judge, const hx_obj *object, size_t i,
                                        size_t n, size_t step, const struct hx_peeked *window)
 {
@@ -127,7 +127,7 @@ HX_PREFETCHES void hx_judge_look_ahead(const struct hx_judge *judge, const hx_ob
         if (page)
             __builtin_prefetch(
                 hx_page_unit(page, graph->addr[next] / (HX_UNIT_WORDS * HX_WORD) % HX_PAGE_UNITS));
-        else
+        else if (window)
             hx_judge_prefetch(judge, next, window);
     }
 }
