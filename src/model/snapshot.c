@@ -75,6 +75,8 @@ void hx_snapshot_destroy(struct hx_snapshot *snapshot)
 {
     if (!snapshot)
         return;
+    if (snapshot->early)
+        snapshot->drop_early(snapshot->early);
     free(snapshot->comm);
     free(snapshot->exe);
     free(snapshot->allocator);

@@ -255,6 +255,7 @@ struct hx_loss {
 #define HX_UNNAMED                                                                                 \
     "names and types of debug information are still to be read (heapx symbolize reads them, too)"
 
+struct hx_early_columns;
 struct hx_snapshot {
     /* who and when */
     int64_t taken_at_ns;   /* CLOCK_REALTIME at the stop */
@@ -313,6 +314,9 @@ struct hx_snapshot {
     uint64_t state_bytes[HX_STATES], state_objects[HX_STATES];
     enum hx_interior interior;
     HX_VEC(struct hx_loss) losses;
+
+    struct hx_early_columns *early; /* store.h: of its blocks, encoded already; NULL: none */
+    void (*drop_early)(struct hx_early_columns *early);
 };
 
 const struct hx_bare_module *hx_snapshot_bare(const struct hx_snapshot *snapshot,

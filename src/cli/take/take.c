@@ -213,11 +213,13 @@ static hx_error *take_live_snapshot(struct hx_session *session, const struct hx_
     begun = hx_timing_begin();
     HX_TRY(hx_evidence_find(snapshot, threads, progress));
     hx_timing_end(begun, "evidence", snapshot->graph.n_edges);
+    hx_early_columns_begin(snapshot, threads, progress); /* types are spread by one thread */
     HX_TRY(hx_take_types(session, snapshot, progress));
     HX_TRY(hx_take_roots(session, snapshot, progress));
     hx_snapshot_drop_image(snapshot);
     begun = hx_timing_begin();
     HX_TRY(hx_reach(snapshot, args->interior, threads, progress));
+    hx_early_columns_end(snapshot);
     hx_timing_end(begun, "mark", snapshot->graph.n);
     session->partial |= !snapshot->complete;
     *ret = hx_steal(snapshot);

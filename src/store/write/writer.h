@@ -44,6 +44,7 @@ struct hx_writer {
     struct hx_big in_mem;
     uint16_t *class; /* of each object (classes.h) */
     struct hx_big class_mem;
+    struct hx_early_columns *early; /* NULL: none, or written; owned */
     uint64_t rows_done, rows_total;
     uint64_t state_bytes[HX_STATES], state_objects[HX_STATES], heap_bytes;
 
