@@ -285,4 +285,4 @@ def damaged(folder):
 
 
 if __name__ == "__main__":
-    live.main(blocks, after_fork, churning, cores, damaged, long=(blocks, after_fork, churning))
+    live.main(blocks, after_fork, churning, cores, damaged, long=(blocks, after_fork, churning, cores))

@@ -466,4 +466,4 @@ def mutations(folder):
 
 if __name__ == "__main__":
     live.main(programs, servers, kernel_core, untouched, cut, before_libc, files, lies, mutations,
-              nightly=(servers,))
+              turns=(programs, kernel_core, untouched, cut, before_libc, files), nightly=(servers,))

@@ -497,4 +497,5 @@ def damage(folder):
 
 
 if __name__ == "__main__":
-    live.main(counts, malloc, leak, frames, stack_of_core, subinterpreters, damage, damage_stacks)
+    TESTS = (counts, malloc, leak, frames, stack_of_core, subinterpreters, damage, damage_stacks)
+    live.main(*TESTS, turns=TESTS)
