@@ -10,6 +10,8 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -315,35 +317,73 @@ bool hx_precopy_possible(pid_t pid, const struct hx_mapping *mapping, size_t n,
     return possible;
 }
 
-static hx_error *begin_stopped(struct hx_precopy *pre, struct hx_tracer *tracer, bool *ret_begun,
-                               char why[HX_UFFD_WHY])
+/* The stop in which a tracker begins. */
+struct first_stop {
+    struct hx_precopy *pre;
+    struct hx_tracer tracer;
+    pid_t tid; /* of the thread that makes it */
+    bool begun;
+    hx_error *err;
+    char reason[HX_UFFD_WHY]; /* of what has not begun */
+};
+
+static hx_error *begin_stopped(struct first_stop *first)
 {
-    HX_TRY(hx_tracer_seize(tracer));
-    HX_TRY(hx_tracer_stop(tracer));
-    *ret_begun = pre->tracker->begin(&pre->track, tracer, why);
+    HX_TRY(hx_tracer_seize(&first->tracer));
+    HX_TRY(hx_tracer_stop(&first->tracer));
+    struct hx_precopy *pre = first->pre;
+    first->begun = pre->tracker->begin(&pre->track, &first->tracer, first->reason);
     return NULL;
+}
+
+static void *make_first_stop(void *argument)
+{
+    struct first_stop *first = argument;
+    int usual = getpriority(PRIO_PROCESS, 0);
+    first->tid = gettid();
+    /* for the stop alone: the rounds may wait for the target */
+    setpriority(PRIO_PROCESS, 0, -20);
+    first->err = begin_stopped(first);
+    hx_tracer_release(&first->tracer);
+    if (!first->tracer.ending)
+        setpriority(PRIO_PROCESS, 0, usual);
+    return NULL;
+}
+
+/* On a thread of its own: with its end the kernel lets go of what did not stand still, which would
+ * be traced until the rounds are over. */
+static hx_error *stop_first(struct first_stop *first, struct hx_tracer *tracer)
+{
+    pthread_t thread;
+    first->tracer = *tracer;
+    first->tracer.ending = true;
+    if (pthread_create(&thread, NULL, make_first_stop, first) == 0) {
+        pthread_join(thread, NULL);
+        while (syscall(SYS_tgkill, getpid(), first->tid, 0) == 0) /* joined before it has ended */
+            sched_yield();
+    } else {
+        first->tracer.ending = false;
+        make_first_stop(first);
+    }
+    const struct hx_tracer *done = &first->tracer;
+    if (done->stopped_at_ns)
+        first->pre->first_stop_ns = done->released_at_ns - done->stopped_at_ns;
+    tracer->short_calls = done->short_calls; /* to go on from there */
+    hx_tracer_deinit(&first->tracer);
+    return hx_steal(first->err);
 }
 
 static hx_error *start_tracker(struct hx_precopy *pre, struct hx_tracer *tracer, bool *ret_begun)
 {
-    char reason[HX_UFFD_WHY] = "";
+    struct first_stop first = {.pre = pre};
     hx_error *err = NULL;
-    if (pre->tracker->begins_stopped) {
-        struct hx_tracer first = *tracer;
-        int usual = getpriority(PRIO_PROCESS, 0);
-        /* for the stop alone: the rounds may wait for the target */
-        setpriority(PRIO_PROCESS, 0, -20);
-        err = begin_stopped(pre, &first, ret_begun, reason);
-        hx_tracer_release(&first);
-        setpriority(PRIO_PROCESS, 0, usual);
-        pre->first_stop_ns = first.stopped_at_ns ? first.released_at_ns - first.stopped_at_ns : 0;
-        tracer->short_calls = first.short_calls; /* to go on from there */
-        hx_tracer_deinit(&first);
-    } else {
-        *ret_begun = pre->tracker->begin(&pre->track, tracer, reason);
-    }
-    if (!err && !*ret_begun)
-        add_reason(pre->why, reason);
+    if (pre->tracker->begins_stopped)
+        err = stop_first(&first, tracer);
+    else
+        first.begun = pre->tracker->begin(&pre->track, tracer, first.reason);
+    *ret_begun = first.begun;
+    if (!err && !first.begun)
+        add_reason(pre->why, first.reason);
     return err;
 }
 

@@ -389,6 +389,152 @@ static void end_other(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
+/* Children of a process that does nothing about their ends. */
+static void await_child_for(useconds_t us)
+{
+    pid_t pid = vfork(); /* in which no stop reaches the thread */
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        usleep(us);
+        _exit(0);
+    }
+    waitpid(pid, NULL, 0);
+    atomic_fetch_add(&shared->laps, 1);
+}
+
+static void *with_children(void *unused)
+{
+    for (useconds_t i = 0;; i++)
+        await_child_for(1000 + i * 17 % 60 * 1000);
+    return unused;
+}
+
+static void *with_lasting_child(void *unused)
+{
+    await_child_for(1000000000);
+    return unused;
+}
+
+static void *with_many_children(void *unused)
+{
+    for (;;) {
+        pid_t pid[6];
+        for (useconds_t i = 0; i < 6; i++)
+            if ((pid[i] = fork()) == 0) {
+                usleep(4000 + 2000 * i);
+                _exit(0);
+            }
+        for (int i = 0; i < 6; i++)
+            waitpid(pid[i], NULL, 0);
+        atomic_fetch_add(&shared->laps, 1);
+    }
+    return unused;
+}
+
+/* The end of a child can only wake its parent and those whose call answers EINTR then. */
+static void begin_family(void *(*parent)(void *))
+{
+    pthread_t thread;
+    sigset_t set;
+    shared->semaphores = semget(IPC_PRIVATE, 1, 0600);
+    pthread_create(&thread, NULL, in_epoll, NULL);
+    pthread_create(&thread, NULL, in_semtimedop, NULL);
+    pthread_create(&thread, NULL, parent, NULL);
+    pthread_create(&thread, NULL, in_sigtimedwait, NULL);
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    usleep(20000);
+}
+
+static void have_children(void)
+{
+    begin_family(with_children);
+}
+
+static void have_lasting_child(void)
+{
+    begin_family(with_lasting_child);
+}
+
+static void have_many_children(void)
+{
+    begin_family(with_many_children);
+}
+
+/* While the thread that a signal is for is traced yet, the signal is not ignored: it must find
+ * nobody who was let go before. The kernel remembers of a thread that it was told to stop in vfork
+ * until it is out of it, and meanwhile has others take its signals: so one capture for each. */
+static void children_end(void)
+{
+    struct hx_agent *agent;
+    struct hx_agent_result result;
+    memset(shared, 0, sizeof *shared);
+    pid_t pid = start_other(have_children);
+    expect(!hx_agent_start(pid, &agent), "the agent starts");
+    for (int i = 0; i < 60; i++) {
+        unsigned long laps = atomic_load(&shared->laps);
+        hx_error *err = capture(agent, &result, 1, NULL);
+        expect(err && err->kind == HX_E_BUSY, "a pause that is too long is given up");
+        hx_error_free(err);
+        while (atomic_load(&shared->laps) <= laps + 1)
+            usleep(500);
+    }
+    usleep(100000);
+    printf("%lu children ended, %lu calls came back with EINTR\n", atomic_load(&shared->laps),
+           atomic_load(&shared->interrupted));
+    expect_free(pid);
+    hx_agent_stop(agent);
+    end_child(pid);
+}
+
+/* A signal that is not ignored because its thread is traced ends the calls of others also when no
+ * stop comes of it. */
+static void seized_and_let_go(void)
+{
+    memset(shared, 0, sizeof *shared);
+    pid_t pid = start_other(have_many_children);
+    for (int i = 0; i < 20; i++) {
+        int status;
+        pid_t tracing = fork();
+        if (tracing == 0) {
+            struct hx_tracer tracer = {.pid = pid, .cancel_fd = -1, .ending = true};
+            sigset_t set;
+            sigemptyset(&set);
+            sigaddset(&set, SIGCHLD);
+            sigprocmask(SIG_BLOCK, &set, NULL);
+            hx_error *err = hx_tracer_seize(&tracer);
+            usleep(15000);
+            hx_tracer_release(&tracer);
+            _exit(err != NULL);
+        }
+        expect(waitpid(tracing, &status, 0) == tracing && status == 0, "all threads are seized");
+    }
+    usleep(200000);
+    printf("%lu calls of those seized alone came back with EINTR\n",
+           atomic_load(&shared->interrupted));
+    expect_free(pid);
+    end_child(pid);
+}
+
+/* A thread that sleeps in the kernel is in nobody's way, in neither stop of a pre-copy. */
+static void thread_that_cannot_stop(void)
+{
+    struct hx_agent *agent;
+    struct hx_agent_result result;
+    pid_t pid = start_other(have_lasting_child);
+    expect(!hx_agent_start(pid, &agent), "the agent starts");
+    for (int i = 0; i < 3; i++) {
+        hx_error *err = capture(agent, &result, 0, NULL);
+        if (err)
+            fail("a thread that cannot stop is no failure", err->why);
+        expect(result.n_threads == 5 && result.n_stuck == 1, "it is told of");
+        hx_agent_result_deinit(&result);
+    }
+    hx_agent_stop(agent);
+    end_child(pid);
+}
+
 enum { MANY_MAPPINGS = 50000 };
 
 static void make_mappings(void)
@@ -602,6 +748,9 @@ int main(void)
     quiet_captures();
     limits_run_out();
     killed_captures(seed);
+    children_end();
+    seized_and_let_go();
+    thread_that_cannot_stop();
     unreadable_pages();
     deadline_holds();
     many_threads();

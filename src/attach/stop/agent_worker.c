@@ -178,7 +178,8 @@ static hx_error *while_stopped(struct capture *capture)
 }
 
 /* The body of the tracing thread. When it ends, the kernel lets go of what is still traced (a
- * thread that could not be stopped in time): at once, because the memory of the copy stays. */
+ * thread that could not be stopped in time, and who waits for it): at once, because the memory of
+ * the copy stays. */
 static void *tracing_thread(void *argument)
 {
     struct capture *capture = argument;
@@ -202,7 +203,6 @@ static void *tracing_thread(void *argument)
         capture->reply.pause_ns = capture->tracer.released_at_ns - capture->tracer.stopped_at_ns;
     if (capture->reply.pause_ns < capture->pre.first_stop_ns)
         capture->reply.pause_ns = capture->pre.first_stop_ns;
-    hx_tracer_name_rest(&capture->tracer);
     if (capture->tracer.short_calls.n) {
         capture->tracer.short_calls.n += capture->shared->short_calls.n;
         capture->shared->short_calls = capture->tracer.short_calls;
@@ -220,10 +220,14 @@ static hx_error *run_capture_job(struct capture *capture)
     hx_proc_await_heapx(capture->pid);
     HX_TRY(hx_tracer_pressed(&capture->tracer));
     pthread_t tracing;
-    if (pthread_create(&tracing, NULL, tracing_thread, capture) == 0)
+    capture->tracer.ending = true;
+    if (pthread_create(&tracing, NULL, tracing_thread, capture) == 0) {
         pthread_join(tracing, NULL);
-    else
+    } else {
+        capture->tracer.ending = false;
         tracing_thread(capture);
+    }
+    hx_tracer_name_rest(&capture->tracer);
     if (capture->copying)
         join_copier(capture, late_copy_ns);
     return hx_steal(capture->trace_error);

@@ -99,19 +99,20 @@ static hx_error *refused(const struct hx_tracer *tracer, pid_t tid, pid_t by, in
                         "tracing thread %d: %s", tid, strerror(err));
 }
 
+static bool has_children(const struct hx_tracer *tracer, pid_t tid)
+{
+    char path[64], first;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", tracer->pid, tid);
+    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && read(fd, &first, 1) == 1;
+}
+
 /* Will signals that the process ignores be sent by way of this thread: SIGCHLD for a child of
  * its own, others for the first thread? Not looked at in the stop, where all but the newborn stand
  * still already: those that such a signal harms are let go last in any case. */
 static bool is_addressee(const struct hx_tracer *tracer, pid_t tid)
 {
-    char path[64], first;
-    if (tid == tracer->pid)
-        return true;
-    if (tracer->stopped_at_ns)
-        return false;
-    snprintf(path, sizeof path, "/proc/%d/task/%d/children", tracer->pid, tid);
-    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd >= 0 && read(fd, &first, 1) == 1;
+    return tid == tracer->pid || (!tracer->stopped_at_ns && has_children(tracer, tid));
 }
 
 static hx_error *seize_one(struct hx_tracer *tracer, pid_t tid, bool addressee, bool *ret_fresh)
@@ -208,6 +209,7 @@ static void learn_threads(struct hx_tracer *tracer)
 hx_error *hx_tracer_seize(struct hx_tracer *tracer)
 {
     char path[64];
+    HX_TRY(hx_tracer_pressed(tracer));
     snprintf(path, sizeof path, "/proc/%d/task", tracer->pid);
     tracer->tasks = opendir(path);
     if (!tracer->tasks)
@@ -516,23 +518,60 @@ static void detach(struct hx_tracee *tracee)
     tracee->state = HX_TRACEE_GONE;
 }
 
-/* Lets those go that stand still, addressees of ignored signals first and those whom
- * such a signal would end the call last; true when others were
- * interrupted and will stand still soon: they are waited for, so that their calls are put
- * right too. Not those that sleep in the kernel, whom the interruption does not reach. */
-static bool let_stopped_go(struct hx_tracer *tracer, bool patient)
+/* A signal that came since a thread was seized may have ended its call: it stands in it, or will.
+ * So whoever was not told to stop yet is. */
+static void interrupt_rest(struct hx_tracer *tracer)
 {
-    bool late = false;
+    bool rest = false;
+    for (size_t i = 0; i < tracer->tracee.n; i++)
+        rest |=
+            tracer->tracee.v[i].state == HX_TRACEE_SEIZED && !tracer->tracee.v[i].interrupted_ns;
+    if (rest)
+        interrupt(tracer);
+}
+
+/* Those that do not stand still though they were told to. */
+struct late {
+    bool awaited;   /* some will soon */
+    bool addressee; /* ignored signals may come by way of one */
+};
+
+/* Threads that were interrupted are waited for, so that their calls are put right too. Not those
+ * that sleep in the kernel, whom the interruption does not reach. Who has got children since it was
+ * seized is looked at of the few that are not there after `waited`; 0: all of them may have. */
+static struct late see_late(struct hx_tracer *tracer, uint64_t waited)
+{
+    struct late late = {0};
     for (size_t i = 0; i < tracer->tracee.n; i++) {
         struct hx_tracee *tracee = &tracer->tracee.v[i];
-        bool awaited = tracee->state == HX_TRACEE_SEIZED && tracee->interrupted_ns;
-        if (awaited && !collect_state_change(tracer, tracee))
-            late |= patient || hx_proc_state(tracer->pid, tracee->thread.tid) != 'D';
+        pid_t tid = tracee->thread.tid;
+        bool awaited = tracee->state == HX_TRACEE_SEIZED && tracee->interrupted_ns &&
+                       !collect_state_change(tracer, tracee);
+        if (awaited)
+            late.awaited |= waited < late_in_kernel_ns || hx_proc_state(tracer->pid, tid) != 'D';
+        if (awaited || tracee->state == HX_TRACEE_STUCK)
+            late.addressee = late.addressee || tracee->addressee || (awaited && !waited) ||
+                             has_children(tracer, tid);
+    }
+    return late;
+}
+
+/* What is left to be seen to before a thread goes on. */
+static void put_calls_right(struct hx_tracer *tracer)
+{
+    for (size_t i = 0; i < tracer->tracee.n; i++) {
+        struct hx_tracee *tracee = &tracer->tracee.v[i];
         if (tracee->state == HX_TRACEE_STOPPED && !tracee->deliver)
             hx_timeout_shorten(tracer->pid, tracee->thread.tid, &tracer->clocks, &tracee->timeout,
                                tracee->interrupted_ns);
     }
     look_at_calls(tracer);
+}
+
+/* Lets those go that stand still, addressees of ignored signals first and those whom such a signal
+ * would end the call last. */
+static void let_stopped_go(struct hx_tracer *tracer)
+{
     for (int round = 0; round < 3; round++)
         for (size_t i = 0; i < tracer->tracee.n; i++) {
             struct hx_tracee *tracee = &tracer->tracee.v[i];
@@ -540,19 +579,30 @@ static bool let_stopped_go(struct hx_tracer *tracer, bool patient)
                 (round == 2 || (round == 0 ? tracee->addressee : !tracee->call.restarted)))
                 detach(tracee);
         }
-    return late;
 }
 
+/* While an addressee is late nobody is let go: a signal that is queued for it would wake one of
+ * those that are not traced any more. When it does not come, all go at once, by our end. */
 void hx_tracer_release(struct hx_tracer *tracer)
 {
     uint64_t begun = hx_now_ns(), waited = 0;
-    while (let_stopped_go(tracer, waited < late_in_kernel_ns) && waited < late_ns) {
+    interrupt_rest(tracer);
+    for (;;) {
+        struct late late = see_late(tracer, waited);
+        bool last = !late.awaited || waited >= late_ns;
+        bool held = late.addressee && (!last || tracer->ending);
+        if (last || !held)
+            put_calls_right(tracer);
+        if (!held)
+            let_stopped_go(tracer);
+        if (last)
+            break;
         wait_for_sigchld();
         waited = hx_now_ns() - begun;
     }
     tracer->released_at_ns = hx_now_ns();
     for (size_t i = 0; i < tracer->tracee.n; i++)
-        if (tracer->tracee.v[i].state != HX_TRACEE_STUCK) /* those are let go by our end */
+        if (tracer->tracee.v[i].state != HX_TRACEE_STUCK) /* what is left is let go by our end */
             tracer->tracee.v[i].state = HX_TRACEE_GONE;
 }
 

@@ -54,6 +54,7 @@ struct hx_tracer {
     int cancel_fd;                /* readable: give up (a signalfd) */
     int parent_fd;                /* hung up: heapx is gone, give up (a socket); 0: none */
     const atomic_bool *exhausted; /* memory runs out: give up; NULL: nobody looks */
+    bool ending;                  /* the calling thread ends right behind hx_tracer_release() */
 };
 
 /* Seizes every thread (which stops none) and learns their names and what else of them is in files:
@@ -84,7 +85,9 @@ struct hx_way_out {
 hx_error *hx_tracer_lead_out(struct hx_tracer *tracer, const struct hx_way_out *way,
                              uint64_t limit_ns);
 
-/* Lets everything go. Never fails; may be called twice. */
+/* Lets everything go, but for what does not come to stand still, and with it, where the thread is
+ * `ending`, those whom that would harm: all of these go at once when the thread has ended. Never
+ * fails; may be called twice. */
 void hx_tracer_release(struct hx_tracer *tracer);
 
 /* Afterwards: the names of threads that were born too late for hx_tracer_seize(). */
