@@ -196,13 +196,16 @@ static void append_again(void **state)
     model_remove(directory);
 }
 
-/* Columns are encoded by as many threads as there are: the file is the same, byte for byte. */
+/* Columns are encoded by as many threads as there are, and some before the rest is known: the file
+ * is the same, byte for byte. */
 static void any_threads(void **state)
 {
     (void)state;
     struct unit_random random = unit_random_begin("threads");
     char *directory = model_directory();
-    struct hx_snapshot *s = model_snapshot(&random, 150000);
+    struct hx_snapshot *s = model_snapshot(&random, 270000);
+    const atomic_bool stop = true;
+    const struct hx_progress stopped = {.cancel = &stop};
     size_t n = 0;
     unsigned char *first = NULL;
     for (unsigned threads = 1; threads <= 8; threads += threads) {
@@ -212,7 +215,13 @@ static void any_threads(void **state)
         hx_store *store;
         int64_t id;
         assert_done(hx_store_append(path, &store));
+        hx_early_columns_begin(s, threads, threads == 4 ? &stopped : NULL);
+        assert_int_equal(s->early != NULL, threads > 1);
+        if (threads > 2)
+            hx_early_columns_end(s);
+        assert_int_equal(s->early != NULL, threads == 2 || threads == 8);
         assert_done(hx_store_add(store, s, &analysis, NULL, &id));
+        assert_null(s->early);
         assert_done(hx_store_close(store));
         FILE *file = fopen(path, "rb");
         assert_non_null(file);
@@ -235,7 +244,8 @@ static void any_threads(void **state)
         }
     }
     free(first);
-    hx_snapshot_destroy(s);
+    hx_early_columns_begin(s, 2, NULL);
+    hx_snapshot_destroy(s); /* nobody wants them any more */
     model_remove(directory);
 }
 

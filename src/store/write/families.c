@@ -610,7 +610,7 @@ static void early_deinit(struct early *early)
 
 /* --- before the rest is known ------------------------------------------------------- */
 
-enum { EARLY_LEAST = 1 << 20 /* objects and edges: fewer are written in no time */ };
+enum { EARLY_LEAST = 1 << 18 /* objects and edges: fewer are written in no time */ };
 
 struct hx_early_columns {
     struct hx_writer w;
