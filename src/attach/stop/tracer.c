@@ -36,7 +36,7 @@ static const uint64_t one_thread_ns = 1000000;
 /* How long is waited at the end for threads that were interrupted and do not stand still yet,
  * while the others run: on a busy machine they wait for a processor. Less than what the agent
  * grants after its parent's death. */
-static const uint64_t late_ns = 700000000, late_in_kernel_ns = 20000000;
+static const uint64_t late_ns = 700000000, late_in_kernel_ns = 20000000, longest_nap_ns = 2000000;
 
 hx_error *hx_tracer_pressed(const struct hx_tracer *tracer)
 {
@@ -294,6 +294,16 @@ static void wait_for_sigchld(void)
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     sigtimedwait(&set, NULL, &(struct timespec){.tv_nsec = 200000});
+}
+
+/* The same; how long it took. Where the machine stood still nobody else has run either, so of that
+ * little counts. */
+static uint64_t nap(void)
+{
+    const uint64_t before = hx_now_ns();
+    wait_for_sigchld();
+    const uint64_t took = hx_now_ns() - before;
+    return took < longest_nap_ns ? took : longest_nap_ns;
 }
 
 /* Threads that sleep in the kernel, or have exited, will not stop. */
@@ -585,7 +595,7 @@ static void let_stopped_go(struct hx_tracer *tracer)
  * those that are not traced any more. When it does not come, all go at once, by our end. */
 void hx_tracer_release(struct hx_tracer *tracer)
 {
-    uint64_t begun = hx_now_ns(), waited = 0;
+    uint64_t waited = 0;
     interrupt_rest(tracer);
     for (;;) {
         struct late late = see_late(tracer, waited);
@@ -597,8 +607,7 @@ void hx_tracer_release(struct hx_tracer *tracer)
             let_stopped_go(tracer);
         if (last)
             break;
-        wait_for_sigchld();
-        waited = hx_now_ns() - begun;
+        waited += nap();
     }
     tracer->released_at_ns = hx_now_ns();
     for (size_t i = 0; i < tracer->tracee.n; i++)
