@@ -90,9 +90,13 @@ void hx_ends_destroy(hx_ends *ends)
     free(ends);
 }
 
-static uint64_t value_of(const hx_ends *ends, uint64_t value)
+/* What the values count by. */
+static const uint64_t *ranks_of(const hx_ends *ends, const uint64_t *value, size_t n,
+                                uint64_t *ranked)
 {
-    return !ends->rank ? value : value < ends->ranks ? ends->rank[value] : ends->ranks;
+    for (size_t i = 0; ends->rank && i < n; i++)
+        ranked[i] = value[i] < ends->ranks ? ends->rank[value[i]] : ends->ranks;
+    return ends->rank ? ranked : value;
 }
 
 static void offer(hx_ends *ends, int list, uint64_t key, uint64_t row)
@@ -103,34 +107,73 @@ static void offer(hx_ends *ends, int list, uint64_t key, uint64_t row)
         ends->failed |= !hx_best_take(best, candidate);
 }
 
-/* Values in the middle are in no list. */
-static bool is_middle(const hx_ends *ends, int smallest, int largest, bool nulls, uint64_t value)
+/* The values of which neither of two lists takes any more: from `low` on, so many. */
+struct middle {
+    uint64_t low, n;
+};
+
+static struct middle find_middle(const hx_ends *ends, int smallest, int largest, bool nulls)
 {
     const struct hx_best *low = &ends->list[smallest], *high = &ends->list[largest];
-    return low->full && high->full && value > low->worst.key && value - low->worst.key > nulls &&
-           value < ~high->worst.key;
+    if (!low->full || !high->full)
+        return (struct middle){0};
+    const uint64_t first = low->worst.key + nulls + 1, end = ~high->worst.key;
+    return (struct middle){first, first > low->worst.key && first < end ? end - first : 0};
+}
+
+enum { STEP = 256 /* values */ };
+
+/* Most values are in no list, and so most steps are over with this. */
+static bool are_middle(const struct middle *middle, const uint64_t *value, size_t n)
+{
+    uint64_t outside = 0;
+    for (size_t i = 0; i < n; i++)
+        outside |= value[i] - middle->low >= middle->n;
+    return !outside;
+}
+
+static void offer_first(hx_ends *ends, uint64_t from, const uint64_t *value, size_t n)
+{
+    const bool nulls = ends->nulls;
+    const struct middle middle = find_middle(ends, SMALLEST, LARGEST, nulls);
+    if (are_middle(&middle, value, n))
+        return;
+    for (size_t i = 0; i < n; i++)
+        if (value[i] - middle.low >= middle.n && !(ends->some && !value[i])) {
+            offer(ends, LARGEST, ~value[i], from + i);
+            offer(ends, SMALLEST, value[i] - nulls, from + i);
+        }
+}
+
+static void offer_last(hx_ends *ends, uint64_t from, const uint64_t *value, size_t n)
+{
+    const struct middle middle = find_middle(ends, LARGEST_LAST, SMALLEST_LAST, false);
+    if (are_middle(&middle, value, n))
+        return;
+    for (size_t i = n; i-- > 0;)
+        if (value[i] - middle.low >= middle.n && !(ends->some && !value[i])) {
+            offer(ends, LARGEST_LAST, value[i], ~(from + i));
+            offer(ends, SMALLEST_LAST, ~(value[i] - ends->nulls), ~(from + i));
+        }
 }
 
 void hx_ends_take(hx_ends *ends, uint64_t from, const uint64_t *value, size_t n)
 {
-    const bool nulls = ends->nulls;
+    uint64_t ranked[STEP];
     pthread_mutex_lock(&ends->mutex);
-    for (size_t i = 0; i < n; i++) {
-        uint64_t v = value_of(ends, value[i]);
-        if (ends->some && !v)
-            continue;
-        ends->rows++;
-        if (is_middle(ends, SMALLEST, LARGEST, nulls, v))
-            continue;
-        offer(ends, LARGEST, ~v, from + i);
-        offer(ends, SMALLEST, v - nulls, from + i);
+    for (size_t at = 0; at < n; at += STEP) {
+        const size_t step = n - at < STEP ? n - at : STEP;
+        const uint64_t *of = ranks_of(ends, value + at, step, ranked);
+        for (size_t i = 0; ends->some && i < step; i++)
+            ends->rows += of[i] != 0;
+        ends->rows += ends->some ? 0 : step;
+        offer_first(ends, from + at, of, step);
     }
-    for (size_t i = n; i-- > 0;) { /* so the first ones that are met shut out the others */
-        uint64_t v = value_of(ends, value[i]);
-        if ((ends->some && !v) || is_middle(ends, LARGEST_LAST, SMALLEST_LAST, false, v))
-            continue;
-        offer(ends, LARGEST_LAST, v, ~(from + i));
-        offer(ends, SMALLEST_LAST, ~(v - nulls), ~(from + i));
+    /* from the last one on: so the first ones that are met shut out the others */
+    for (size_t end = n; end > 0;) {
+        const size_t step = end % STEP ? end % STEP : STEP;
+        end -= step;
+        offer_last(ends, from + end, ranks_of(ends, value + end, step, ranked), step);
     }
     pthread_mutex_unlock(&ends->mutex);
 }
