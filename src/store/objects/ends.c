@@ -112,13 +112,16 @@ struct middle {
     uint64_t low, n;
 };
 
-static struct middle find_middle(const hx_ends *ends, int smallest, int largest, bool nulls)
+/* For rows of which none comes before `row`, as the lists count them: equal values come by rows. */
+static struct middle find_middle(const hx_ends *ends, int smallest, int largest, bool nulls,
+                                 uint64_t row)
 {
     const struct hx_best *low = &ends->list[smallest], *high = &ends->list[largest];
     if (!low->full || !high->full)
         return (struct middle){0};
-    const uint64_t first = low->worst.key + nulls + 1, end = ~high->worst.key;
-    return (struct middle){first, first > low->worst.key && first < end ? end - first : 0};
+    const uint64_t first = low->worst.key + nulls + (row <= low->worst.row),
+                   end = ~high->worst.key + (row > high->worst.row && high->worst.key);
+    return (struct middle){first, first >= low->worst.key && first < end ? end - first : 0};
 }
 
 enum { STEP = 256 /* values */ };
@@ -135,7 +138,7 @@ static bool are_middle(const struct middle *middle, const uint64_t *value, size_
 static void offer_first(hx_ends *ends, uint64_t from, const uint64_t *value, size_t n)
 {
     const bool nulls = ends->nulls;
-    const struct middle middle = find_middle(ends, SMALLEST, LARGEST, nulls);
+    const struct middle middle = find_middle(ends, SMALLEST, LARGEST, nulls, from);
     if (are_middle(&middle, value, n))
         return;
     for (size_t i = 0; i < n; i++)
@@ -147,7 +150,8 @@ static void offer_first(hx_ends *ends, uint64_t from, const uint64_t *value, siz
 
 static void offer_last(hx_ends *ends, uint64_t from, const uint64_t *value, size_t n)
 {
-    const struct middle middle = find_middle(ends, LARGEST_LAST, SMALLEST_LAST, false);
+    const struct middle middle =
+        find_middle(ends, LARGEST_LAST, SMALLEST_LAST, false, ~(from + n - 1));
     if (are_middle(&middle, value, n))
         return;
     for (size_t i = n; i-- > 0;)
