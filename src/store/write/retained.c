@@ -44,6 +44,9 @@ struct retained {
     size_t n_top;
     struct hx_groups types;
     struct hx_big group_mem;
+    struct hx_aside measuring; /* types, beside what is written */
+    bool measures;
+    hx_error *measure_error;
 };
 
 /* --- columns ----------------------------------------------------------------------- */
@@ -313,17 +316,39 @@ static uint32_t measured_groups(const struct hx_writer *w)
 }
 
 /* What types retain, those with the most bytes first while time allows. */
-static hx_error *measure_types(struct retained *r)
+static void measure_types(void *context)
+{
+    struct retained *r = context;
+    const struct hx_writer *w = r->w;
+    const uint64_t begun = hx_timing_begin();
+    r->measure_error = hx_groups_measure(
+        w->snapshot, &r->dominators, r->group_mem.base, (uint32_t)w->snapshot->types.n + 1,
+        measured_groups(w), w->graph->n <= TWO_FIT ? r->threads : 1, w->progress, &r->types);
+    hx_timing_end(begun, "type-sizes", w->graph->n);
+}
+
+static hx_error *begin_types(struct retained *r)
+{
+    HX_TRY(group_by_type(r));
+    if (!r->w->snapshot->types.n)
+        return measure_all(r);
+    r->measures = true;
+    if (r->w->graph->n > TWO_FIT && hx_threads(r->threads) > 1)
+        hx_aside_begin(measure_types, r, &r->measuring);
+    else
+        r->measuring = (struct hx_aside){.work = measure_types, .context = r}; /* at its end */
+    return NULL;
+}
+
+static hx_error *end_types(struct retained *r)
 {
     struct hx_writer *w = r->w;
-    size_t n = w->snapshot->types.n;
-    if (!n)
-        return measure_all(r);
-    unsigned threads = w->graph->n <= TWO_FIT ? r->threads : 1;
+    if (!r->measures)
+        return NULL;
     HX_TRY(hx_writer_leave(w));
-    HX_TRY(hx_writer_enter(w, hx_groups_measure(w->snapshot, &r->dominators, r->group_mem.base,
-                                                (uint32_t)n + 1, measured_groups(w), threads,
-                                                w->progress, &r->types)));
+    hx_aside_end(&r->measuring);
+    r->measures = false;
+    HX_TRY(hx_writer_enter(w, hx_steal(r->measure_error)));
     if (r->types.measured < r->types.n)
         hx_text_putf(&w->notes,
                      "%sretained sizes of the smaller types (%u of %u) were not measured: too many",
@@ -538,10 +563,6 @@ static hx_error *find_sure(struct retained *r)
 
 static hx_error *find_types(struct retained *r)
 {
-    HX_TRY(group_by_type(r));
-    uint64_t begun = hx_timing_begin();
-    HX_TRY(measure_types(r));
-    hx_timing_end(begun, "type-sizes", r->w->graph->n);
     HX_TRY(measure_sites(r));
     HX_TRY(write_types(r, &r->types));
     hx_big_free(&r->group_mem);
@@ -552,6 +573,8 @@ static hx_error *run_retained(struct retained *r)
 {
     struct hx_writer *w = r->w;
     HX_TRY(take_dominators(r));
+    if (r->parts & HX_ANALYSE_TYPES)
+        HX_TRY(begin_types(r));
     if (r->parts & (HX_ANALYSE_RETAINED | HX_ANALYSE_SURE))
         HX_TRY(write_columns(r)); /* sure ones are told as differences */
     if (r->parts & HX_ANALYSE_RETAINED) {
@@ -561,6 +584,7 @@ static hx_error *run_retained(struct retained *r)
     HX_TRY(find_top(r));
     if (r->parts & HX_ANALYSE_SURE)
         HX_TRY(find_differences(r));
+    HX_TRY(end_types(r));
     hx_dominators_drop_parent(&r->dominators);
     if (r->parts & HX_ANALYSE_TYPES)
         HX_TRY(find_types(r));
@@ -575,6 +599,9 @@ static hx_error *run_retained(struct retained *r)
 
 static void deinit(struct retained *r)
 {
+    if (r->measures && r->measuring.started) /* something else failed */
+        hx_aside_end(&r->measuring);
+    hx_error_free(r->measure_error);
     hx_sure_deinit(&r->sure);
     hx_dominators_deinit(&r->dominators);
     hx_groups_deinit(&r->types);
