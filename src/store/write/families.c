@@ -618,6 +618,7 @@ struct hx_early_columns {
     struct hx_aside aside;
     bool joined;
     hx_error *err;
+    struct family object_family, edge_family; /* as they were when it began */
     struct early objects, edges;
 };
 
@@ -656,11 +657,10 @@ static hx_error *find_early(struct hx_early_columns *columns)
     HX_TRY(hx_encoder_create(w->threads, &w->encoder));
     HX_TRY(count_incoming(w));
     HX_TRY(classify_all(w));
-    struct family objects = object_family(w), edges = edge_family(w);
-    HX_TRY(encode_early(&objects, &columns->objects));
+    HX_TRY(encode_early(&columns->object_family, &columns->objects));
     hx_big_free(&w->in_mem);
     w->in = NULL;
-    return encode_early(&edges, &columns->edges);
+    return encode_early(&columns->edge_family, &columns->edges);
 }
 
 static void work_early(void *context)
@@ -700,6 +700,8 @@ void hx_early_columns_begin(struct hx_snapshot *snapshot, unsigned threads,
                                     .graph = graph,
                                     .progress = &columns->progress,
                                     .threads = threads - 1};
+    columns->object_family = object_family(&columns->w);
+    columns->edge_family = edge_family(&columns->w);
     snapshot->early = columns;
     snapshot->drop_early = hx_early_columns_destroy;
     hx_aside_begin(work_early, columns, &columns->aside);
