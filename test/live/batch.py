@@ -405,5 +405,6 @@ def costs_differ(folder):
 
 
 if __name__ == "__main__":
-    live.main(censuses, two_schemes, object_by_object, still_there, conditions, checks, without_data,
-              words, rows_of_a_row, costs_differ)
+    TESTS = (censuses, two_schemes, object_by_object, still_there, conditions, checks, without_data, words,
+             rows_of_a_row, costs_differ)
+    live.main(*TESTS, turns=TESTS)

@@ -168,4 +168,5 @@ def refused(folder):
 
 
 if __name__ == "__main__":
-    live.main(c_program, cxx_program, thread_locals, refused)
+    TESTS = (c_program, cxx_program, thread_locals, refused)
+    live.main(*TESTS, turns=TESTS)

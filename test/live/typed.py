@@ -703,7 +703,7 @@ def tables_are_kept(folder):
 
 
 if __name__ == "__main__":
-    live.main(c_programs, cxx_programs, objects_of_all_kinds, records_of_all_kinds,
-              lies_are_not_certain, debug_files_elsewhere, packed_units_are_told, packed_wrongly,
-              nodes_begin_with_a_link, fields_have_names, thread_locals_have_names, hints_are_taken,
-              tables_are_kept)
+    TESTS = (c_programs, cxx_programs, objects_of_all_kinds, records_of_all_kinds, lies_are_not_certain,
+             debug_files_elsewhere, packed_units_are_told, packed_wrongly, nodes_begin_with_a_link, fields_have_names,
+             thread_locals_have_names, hints_are_taken, tables_are_kept)
+    live.main(*TESTS, turns=TESTS)
