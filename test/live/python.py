@@ -6,7 +6,7 @@ in a snapshot have these counts, pymalloc's blocks are as many as it says, and w
 what sys.getsizeof() says. A leak in a module's dict is the first one among dominators. The same
 under PYTHONMALLOC=malloc and its debug hooks. A program that damages itself gets a snapshot that
 says so. Of each interpreter that is installed. The functions that its threads are in are those that
-faulthandler tells, and what their variables have is held by them.
+faulthandler tells, and what their variables have is held by them. Text that is built in holds nothing.
 """
 import json
 import os
@@ -356,6 +356,39 @@ def subinterpreters(folder):
         check(losses == (["heaps of sub-interpreters"] if version >= (3, 12) else []), f"{interpreter}: {losses}")
 
 
+BUILT_IN = """
+import ctypes, gc, os, posixpath, stat, sys, time
+with open("/proc/self/maps") as maps:
+    data = [[int(word, 16) for word in line.split()[0].split("-")] for line in maps if " rw-p " in line and "python" in line]
+def is_built_in(item): return any(start <= id(item) < end for start, end in data)
+codes = [item.__code__ for module in (os, posixpath, stat) for item in vars(module).values() if hasattr(item, "__code__")]
+texts = [item for code in codes for item in (code.co_linetable, *code.co_consts)
+         if type(item) in (bytes, str) and item.isascii() | (type(item) is bytes) and len(item) > 99 and is_built_in(item)]
+allocate = ctypes.CDLL(None).malloc
+allocate.restype = ctypes.c_uint64
+for kind in (bytes, str):
+    for text in [text for text in texts if type(text) is kind][:1]:
+        block = allocate(5000)
+        ctypes.c_uint64.from_address((id(text) + sys.getsizeof(text) & -8) - 16).value = block
+        print(block, flush=True)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def built_in(folder):
+    """Text of objects that the interpreter has built in holds nothing."""
+    for interpreter, version in interpreters().items():
+        with start(interpreter, "-c", BUILT_IN) as target:
+            blocks = [int(line) for line in iter(target.process.stdout.readline, b"ready\n")]
+            store = take(folder, target.pid)
+        held = live.rows(store, "SELECT n.name, e.target FROM root_edges AS e JOIN roots AS n USING (snapshot, root_id)"
+                         f" WHERE n.kind = 'global' AND e.target IN ({', '.join(map(str, blocks)) or 'NULL'})")
+        print(f"  {interpreter}: {len(blocks)} texts that look like pointers")
+        check(len(blocks) == 2 or version != (3, 11) or "/usr/bin" not in interpreter, f"{interpreter}: {blocks}")
+        check(not held, f"{interpreter}: text holds {held}")
+
+
 DAMAGED = """
 import gc, sys, time
 class Node: pass
@@ -497,5 +530,5 @@ def damage(folder):
 
 
 if __name__ == "__main__":
-    TESTS = (counts, malloc, leak, frames, stack_of_core, subinterpreters, damage, damage_stacks)
+    TESTS = (counts, malloc, leak, frames, stack_of_core, subinterpreters, built_in, damage, damage_stacks)
     live.main(*TESTS, turns=TESTS)

@@ -2,6 +2,7 @@
 #include "attach/python/roots.h"
 
 #include "attach/python/frames.h"
+#include "attach/ranges.h"
 #include "base/timing.h"
 
 #include <stdlib.h>
@@ -141,6 +142,62 @@ static hx_error *add_generations(struct finding *finding, uint64_t collector)
     return NULL;
 }
 
+/* --- text and code ---------------------------------------------------------------------------- */
+
+/* A type of objects that the interpreter has built in. */
+struct built_in {
+    uint64_t type, data; /* where the text or the instructions begin in an object */
+    uint64_t item;       /* bytes of each of its items; 0: it is a str, whose state says it */
+};
+
+/* Where the text of the object at `at` ends, as its words say; 0: it is none. */
+static uint64_t end_of_text(const struct finding *finding, const struct built_in *of, uint64_t at,
+                            uint64_t end)
+{
+    uint64_t n, item = of->item;
+    uint32_t state;
+    if (!hx_image_u64(finding->image, at + HX_PY_SIZE, &n) || n >= end - at)
+        return 0;
+    if (!item) {
+        if (!hx_image_u32(finding->image, at + HX_PY_STR_STATE, &state) ||
+            !(state & HX_PY_STR_COMPACT) || !(state & HX_PY_STR_ASCII))
+            return 0;
+        item = 1;
+    }
+    const uint64_t last = at + of->data + n * item;
+    return last < end ? (last + WORD - 1) & ~(uint64_t)(WORD - 1) : 0;
+}
+
+/* In a program that lies low, four bytes of text and four of zeros look like an address. */
+static hx_error *exclude_text(struct finding *finding, hx_ranges *excluded)
+{
+    enum { BYTES_DATA = 32, UNIT = 2 };
+    struct built_in kinds[] = {{0, BYTES_DATA, 1},
+                               {0, finding->classes.layout->ascii, 0},
+                               {0, finding->state.layout.code_object.code, UNIT}};
+    static const char *const symbols[] = {"PyBytes_Type", "PyUnicode_Type", "PyCode_Type"};
+    uint64_t ranges[RANGES][2], size;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        hx_module_symbol(finding->modules, finding->python.module, symbols[k], &kinds[k].type,
+                         &size);
+    const size_t n = hx_module_data(finding->modules, finding->python.module, ranges, RANGES);
+    HX_PEEKED window = {0};
+    for (size_t i = 0; i < n; i++)
+        for (uint64_t at = (ranges[i][0] + WORD - 1) & ~(uint64_t)(WORD - 1);
+             ranges[i][1] >= HX_PY_HEAD && at <= ranges[i][1] - HX_PY_HEAD; at += WORD) {
+            const uint64_t *word = hx_image_peek(finding->image, at, 2, &window);
+            for (size_t k = 0; word && word[1] && k < sizeof kinds / sizeof *kinds; k++) {
+                if (word[HX_PY_TYPE / WORD] != kinds[k].type || !word[HX_PY_REFCOUNT])
+                    continue;
+                const uint64_t end = end_of_text(finding, &kinds[k], at, ranges[i][1]);
+                if (end > at + kinds[k].data)
+                    HX_NEED(hx_ranges_add(excluded, at + kinds[k].data, end));
+                break;
+            }
+        }
+    return NULL;
+}
+
 /* --- all of them ---------------------------------------------------------------------------- */
 
 static hx_error *find_all(struct finding *finding, hx_ranges *excluded)
@@ -158,6 +215,7 @@ static hx_error *find_all(struct finding *finding, hx_ranges *excluded)
         HX_TRY(add_generations(finding, at + layout->gc));
     }
     HX_TRY(add_interned(finding));
+    HX_TRY(exclude_text(finding, excluded));
     if (finding->state.lost)
         hx_snapshot_lose(finding->snapshot, "lists of Python's threads that end in what is none",
                          finding->state.lost, 0, 0);
