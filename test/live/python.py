@@ -389,6 +389,35 @@ def built_in(folder):
         check(not held, f"{interpreter}: text holds {held}")
 
 
+BEHIND = """
+import ctypes, sys, time
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc_usable_size.argtypes = ctypes.c_uint64, [ctypes.c_void_p]
+kept = [type(f"Class{i}", (), {"__slots__": [f"a{k}" for k in range(i)]}) for i in range(40)]
+for i, item in enumerate(kept):
+    start, asked = id(item) - 16, 16 + type.__basicsize__ + (i + 1) * type.__itemsize__
+    if libc.malloc_usable_size(start) >= asked + 8:
+        block = libc.malloc(5000)
+        ctypes.c_uint64.from_address(start + asked).value = block
+        print(start, block, flush=True)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def behind(folder):
+    """Words behind what was asked for an object hold nothing, of any type."""
+    for interpreter in interpreters():
+        with start(interpreter, "-c", BEHIND, PYTHONMALLOC="malloc") as target:
+            pairs = [tuple(map(int, line.split())) for line in iter(target.process.stdout.readline, b"ready\n")]
+            store = take(folder, target.pid)
+        check(len(pairs) > 5, f"{interpreter}: {pairs}")
+        rules = [row["rule"] for source, block in pairs for row in live.rows(
+            store, f"SELECT rule FROM edges WHERE source = {source} AND target = {block}")]
+        print(f"  {interpreter}: {len(pairs)} words behind classes")
+        check(rules == ["requested"] * len(pairs), f"{interpreter}: {rules}")
+
+
 DAMAGED = """
 import gc, sys, time
 class Node: pass
@@ -530,5 +559,5 @@ def damage(folder):
 
 
 if __name__ == "__main__":
-    TESTS = (counts, malloc, leak, frames, stack_of_core, subinterpreters, built_in, damage, damage_stacks)
+    TESTS = (counts, malloc, leak, frames, stack_of_core, subinterpreters, built_in, behind, damage, damage_stacks)
     live.main(*TESTS, turns=TESTS)

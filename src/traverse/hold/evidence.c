@@ -146,7 +146,10 @@ static void judge_typed(const struct hx_judge *judge, hx_obj from, hx_obj to)
             continue;
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++) {
             const enum hx_rule rule = rule_of_word(words, hx_edge_offset(graph->edge[e]) / HX_WORD);
-            if (rule != HX_RULE_COUNT)
+            /* a type says what its words are, but not of what lies behind them */
+            const bool behind =
+                rule == HX_RULE_NONE && HX_EVIDENCE_RULE(graph->evidence[e]) == HX_RULE_requested;
+            if (rule != HX_RULE_COUNT && !behind)
                 graph->evidence[e] = HX_EVIDENCE(rule, HX_EVIDENCE_KIND(graph->evidence[e]));
         }
     }
