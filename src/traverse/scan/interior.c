@@ -5,6 +5,7 @@
 
 #define WORD      8
 #define SLACK     16   /* the request is above usable - SLACK */
+#define UNSPLIT   32   /* and above this of a block whose rest was too small for another one */
 #define PAGE_ZERO 4096 /* no vtable lies below */
 
 void hx_interior_rules_init(struct hx_interior_rules *rules, const struct hx_image *image,
@@ -47,12 +48,12 @@ static bool is_string(struct hx_interior_rules *rules, uint64_t addr, uint64_t s
     uint64_t length, capacity;
     if (!peek_target_word(rules, addr + WORD, &capacity) || !peek_target_word(rules, addr, &length))
         return false;
-    return size >= header && capacity <= size - header && size - header - capacity < SLACK &&
+    return size >= header && capacity <= size - header && size - header - capacity < UNSPLIT &&
            length <= capacity;
 }
 
-/* A count in the first word that divides what follows. A length prefix, whose one
- * element is all that follows, is the case count = request - 8. */
+/* A length prefix, whose one element is all that follows: request - 8. Else a count in the first
+ * word that divides what follows, where more slack would make every small number one. */
 static bool is_counted(struct hx_interior_rules *rules, uint64_t addr, uint64_t size)
 {
     uint64_t count;
@@ -62,7 +63,7 @@ static bool is_counted(struct hx_interior_rules *rules, uint64_t addr, uint64_t 
      * behind the request) and lies in [low, high]. */
     uint64_t high = size - WORD;
     uint64_t low = high >= SLACK ? high - SLACK + 1 : 1;
-    return count <= high && high - high % count >= low;
+    return count <= high && (high - count < UNSPLIT || high - high % count >= low);
 }
 
 static bool is_vtable(struct hx_interior_rules *rules, uint64_t word)

@@ -4,8 +4,10 @@
  * held by its text behind length, capacity and reference count; an allocation with a
  * length prefix and a new[] array by the byte behind one word; an object with several
  * base classes by the vtable pointer of a later one. What was requested is not known,
- * only that it lies in (usable - 16, usable]: a rule holds when one of these requests
- * satisfies it and still contains the byte pointed to.
+ * only that it lies in (usable - 16, usable], or 16 bytes lower where glibc did not split
+ * a block, because the rest was too small: a rule holds when one of these requests
+ * satisfies it and still contains the byte pointed to. Of new[] arrays the lower ones are
+ * left out: with them nearly every small number would be a count.
  */
 #ifndef HX_TRAVERSE_SCAN_INTERIOR_H
 #define HX_TRAVERSE_SCAN_INTERIOR_H
