@@ -647,6 +647,46 @@ def thread_locals_have_names(folder):
     check(types.get("Node") == 6100 and types.get("item") == 12200, types)
 
 
+SCALAR_PROGRAM = """
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+struct item { double weight; int counts[4]; struct item *next; };
+struct sigaction before;
+struct item item;
+double weights[8];
+char room[64];
+unsigned long word;
+int main(void)
+{
+    void *places[] = {(char *)&before.sa_mask + 16, &item.counts[2], &weights[3], &item.next, room + 8, &word};
+    for (int i = 0; i < 6; i++) {
+        void *block = calloc(1, 1000 + 16 * i);
+        memcpy(places[i], &block, sizeof block);
+        printf("%p -\\n", block);
+    }
+    puts("ready");
+    fflush(stdout);
+    pause();
+    return (int)item.weight + room[0] + (int)weights[0] + (int)word + !before.sa_flags;
+}
+"""
+
+
+def numbers_hold_nothing(folder):
+    """Words of variables in which no pointer can stand, and sets of signals; others may."""
+    program = build(folder, SCALAR_PROGRAM, ".c", "gcc", "-w", "-g", "-O1")
+    store = os.path.join(folder, "store")
+    with Program(program) as target:
+        heapx("snap", target.pid, "-o", store)
+    rules = {int(r["bytes"]): r["rule"] for r in rows(store, "SELECT o.bytes, e.rule FROM root_edges AS e JOIN roots AS r"
+             " USING (snapshot, root_id) JOIN objects AS o ON o.address = e.target WHERE r.kind = 'global' AND o.bytes > 999"
+             " AND r.module = 'p'")}
+    check(rules == {1000 + 16 * i: "scalar" if i < 3 else None for i in range(6)}, rules)
+
+
 def hints_are_taken(folder):
     program = build(folder, C_PROGRAM, ".c", "gcc", "-w", "-g", "-O1")
     hints, store = os.path.join(folder, "x.types"), os.path.join(folder, "store")
@@ -705,5 +745,5 @@ def tables_are_kept(folder):
 if __name__ == "__main__":
     TESTS = (c_programs, cxx_programs, objects_of_all_kinds, records_of_all_kinds, lies_are_not_certain,
              debug_files_elsewhere, packed_units_are_told, packed_wrongly, nodes_begin_with_a_link, fields_have_names,
-             thread_locals_have_names, hints_are_taken, tables_are_kept)
+             thread_locals_have_names, numbers_hold_nothing, hints_are_taken, tables_are_kept)
     live.main(*TESTS, turns=TESTS)

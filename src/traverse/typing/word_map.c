@@ -373,6 +373,13 @@ static hx_error *push_fields(struct mapping *mapping, const struct part *part, u
     return NULL;
 }
 
+/* A set of signals: a bit for each. The kernel writes the first word alone, and what sigaction()
+ * gives back has words of the stack behind it, in glibc. */
+static bool is_signal_set(const struct hx_type_table *table, uint32_t type)
+{
+    return strcmp(hx_type_table_name(table, type), "__sigset_t") == 0;
+}
+
 static hx_error *map_part(struct mapping *mapping, const struct part *part, uint64_t *left)
 {
     const struct hx_type_table *table = mapping->maps->table;
@@ -384,7 +391,7 @@ static hx_error *map_part(struct mapping *mapping, const struct part *part, uint
     case HX_TYPE_ARRAY:
         return push_elements(mapping, part, left);
     case HX_TYPE_RECORD:
-        return push_fields(mapping, part, left);
+        return is_signal_set(table, part->type) ? NULL : push_fields(mapping, part, left);
     case HX_TYPE_INT:
         if (type->size >= WORD)
             open_words(mapping->map, part->offset, type->size);
