@@ -111,6 +111,50 @@ static void counts_of_tables(void **state)
     hx_text_free(&text);
 }
 
+/* --- blocks that were not split ----------------------------------------------------------- */
+
+/* A table that leads to 300 nodes of 24 bytes and to `larger` of 40, of which `used` have a word at
+ * +24 that leads to a leaf. */
+static void draw_table(struct hx_text *text, unsigned larger, unsigned used)
+{
+    draw_leaves(text);
+    hx_text_puts(text, "obj t 2616:");
+    for (unsigned i = 0; i < 300; i++)
+        hx_text_putf(text, " n%u", i);
+    for (unsigned i = 0; i < larger; i++)
+        hx_text_putf(text, " m%u", i);
+    hx_text_puts(text, "\n");
+    for (unsigned i = 0; i < 300; i++)
+        hx_text_putf(text, "obj n%u 24: l%u 0 %u\n", i, i % LEAVES, i << 12 | 7);
+    for (unsigned i = 0; i < larger; i++)
+        hx_text_putf(text, "obj m%u 40: l%u 0 %u%s 0\n", i, i, i << 12 | 7,
+                     i < used ? " l9" : " 0");
+    hx_text_puts(text, "root g: t\n");
+}
+
+static int rule_behind(unsigned larger, unsigned used, unsigned threads)
+{
+    struct hx_text text = {0};
+    draw_table(&text, larger, used);
+    struct hx_drawing drawing = find(&text, threads);
+    const int rule = rule_at(&drawing, "m0", 24);
+    assert_int_equal(rule_at(&drawing, "m0", 0), rule_at(&drawing, "n0", 0));
+    hx_drawing_deinit(&drawing);
+    hx_text_free(&text);
+    return rule;
+}
+
+static void behind_the_usual_size(void **state)
+{
+    (void)state;
+    assert_int_equal(rule_behind(3, 1, 1), HX_RULE_slack);
+    assert_int_equal(rule_behind(3, 3, 3), HX_RULE_slack);
+    assert_int_equal(rule_behind(10, 5, 3), HX_RULE_slack);
+    /* they are of a type of their own: most use that word, or there are many */
+    assert_int_not_equal(rule_behind(10, 6, 1), HX_RULE_slack);
+    assert_int_not_equal(rule_behind(20, 1, 1), HX_RULE_slack);
+}
+
 /* --- records ------------------------------------------------------------------------------ */
 
 /* 60 arrays of 16 records: a value, a word that is always a pointer, and a tag. Values of tag 1 are
@@ -334,10 +378,15 @@ static void pieces(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(behind_counts), cmocka_unit_test(counts_of_tables),
-        cmocka_unit_test(tags),          cmocka_unit_test(no_tags),
-        cmocka_unit_test(optionals),     cmocka_unit_test(names_only),
-        cmocka_unit_test(ends),          cmocka_unit_test(pieces),
+        cmocka_unit_test(behind_counts),
+        cmocka_unit_test(counts_of_tables),
+        cmocka_unit_test(behind_the_usual_size),
+        cmocka_unit_test(tags),
+        cmocka_unit_test(no_tags),
+        cmocka_unit_test(optionals),
+        cmocka_unit_test(names_only),
+        cmocka_unit_test(ends),
+        cmocka_unit_test(pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

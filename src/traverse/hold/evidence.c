@@ -113,7 +113,9 @@ static hx_error *judge_all(struct hx_judge *judge)
     HX_TRY(hx_judge_records(judge));
     next_judge(judge, "words", 47, 50);
     HX_TRY(hx_judge_pieces(judge));
-    next_judge(judge, "words", 50, 100);
+    next_judge(judge, "words", 50, 51);
+    HX_TRY(hx_judge_unsplit(judge));
+    next_judge(judge, "words", 51, 100);
     HX_TRY(hx_judge_fields(judge));
     next_judge(judge, "shapes", 0, 90);
     HX_TRY(hx_shapes_make(judge));

@@ -164,6 +164,9 @@ hx_error *hx_judge_records(const struct hx_judge *judge);
 /* pieces.c: pointers to pieces of blocks. */
 hx_error *hx_judge_pieces(const struct hx_judge *judge);
 
+/* unsplit.c: what lies behind the request in blocks that were not split. */
+hx_error *hx_judge_unsplit(const struct hx_judge *judge);
+
 /* fields.c: what fields of alike blocks hold. */
 hx_error *hx_judge_fields(const struct hx_judge *judge);
 
