@@ -219,7 +219,8 @@ static void note_runtime(hx_attach *attach, struct hx_snapshot *snapshot)
     } known[] = {
         {"runtime.mheap_", "Go", "its net/http/pprof or runtime/pprof"},
         {"JNI_CreateJavaVM", "Java", "jmap"},
-        {"_ZN2v87Isolate3NewERKNS0_12CreateParamsE", "JavaScript (V8)", "its heap snapshots"}};
+        {"_ZN2v87Isolate3NewERKNS0_12CreateParamsE", "JavaScript (V8)", "its heap snapshots"},
+        {"zend_mm_gc", "PHP", "memory_get_usage()"}};
     uint64_t addr, size;
     const struct known *found = NULL;
     for (size_t i = 0; i < hx_modules_count(attach->modules) && !found; i++) {
