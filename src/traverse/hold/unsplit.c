@@ -16,10 +16,6 @@ enum {
     RARE = 5     /* larger ones, at most */
 };
 
-struct look {
-    const struct hx_judge *judge;
-};
-
 /* Sizes of blocks of glibc are 8 more than a multiple of 16. */
 static bool is_size(uint64_t size)
 {
@@ -46,7 +42,7 @@ static uint64_t usual_size(const struct hx_graph *graph, hx_obj array)
             continue;
         if (!votes)
             size = size_to(graph, e);
-        votes += size_to(graph, e) == size ? 1 : UINT64_MAX;
+        votes = size_to(graph, e) == size ? votes + 1 : votes - 1;
     }
     return size;
 }
@@ -90,13 +86,11 @@ static void judge_array(const struct hx_judge *judge, hx_obj array)
 static void judge_arrays(void *context, unsigned worker, hx_obj from, hx_obj to)
 {
     (void)worker;
-    const struct look *look = context;
     for (hx_obj i = from; i < to; i++)
-        judge_array(look->judge, i);
+        judge_array(context, i);
 }
 
 hx_error *hx_judge_unsplit(const struct hx_judge *judge)
 {
-    struct look look = {.judge = judge};
-    return hx_judge_objects(judge, judge_arrays, &look);
+    return hx_judge_objects(judge, judge_arrays, (void *)judge);
 }
