@@ -89,19 +89,15 @@ static void support_type(struct hx_spread *spread, enum hx_edge_kind kind, hx_ob
 static hx_error *support_by_roots(struct hx_spread *spread, const uint64_t *of)
 {
     const struct hx_snapshot *snapshot = spread->snapshot;
-    const struct hx_typing_source *source = &spread->typing->source;
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        const struct hx_word_map *map;
+        uint32_t type, word;
+        bool is_typed;
         if (!hx_bit(of, edge->target) || snapshot->roots.v[edge->root].kind == HX_ROOT_NAMED)
             continue;
-        const struct hx_typed_place *place = hx_typing_place(source, snapshot, edge);
-        if (!place)
-            continue;
-        const uint32_t type = hx_typing_element(spread->table, place->type);
-        HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
-        support_type(spread, edge->kind, edge->target,
-                     hx_map_word(map, edge->address - place->address, type != place->type));
+        HX_TRY(hx_typing_root_word(spread->typing, snapshot, edge, &is_typed, &type, &word));
+        if (is_typed)
+            support_type(spread, edge->kind, edge->target, word);
     }
     return NULL;
 }

@@ -248,16 +248,13 @@ static hx_error *judge_roots(hx_typing *typing, struct hx_snapshot *snapshot)
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         const struct hx_root *root = &snapshot->roots.v[edge->root];
-        const struct hx_word_map *map;
+        uint32_t type, word;
+        bool is_typed;
         if (root->kind == HX_ROOT_NAMED || hx_root_is_scratch(root) ||
             HX_EVIDENCE_RULE(edge->evidence) != HX_RULE_NONE)
             continue;
-        const struct hx_typed_place *place = hx_typing_place(&typing->source, snapshot, edge);
-        if (!place)
-            continue;
-        const uint32_t type = hx_typing_element(typing->source.table, place->type);
-        HX_TRY(hx_word_map_of(&typing->maps, type, &map));
-        if (hx_map_word(map, edge->address - place->address, type != place->type) == HX_WORD_SCALAR)
+        HX_TRY(hx_typing_root_word(typing, snapshot, edge, &is_typed, &type, &word));
+        if (is_typed && word == HX_WORD_SCALAR)
             edge->evidence = HX_EVIDENCE(HX_RULE_scalar, edge->kind);
     }
     return NULL;

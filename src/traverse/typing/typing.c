@@ -448,6 +448,21 @@ const struct hx_typed_place *hx_typing_place(const struct hx_typing_source *sour
     return place->address && place->address <= edge->address ? place : NULL;
 }
 
+hx_error *hx_typing_root_word(hx_typing *typing, const struct hx_snapshot *snapshot,
+                              const struct hx_root_edge *edge, bool *ret_is_typed,
+                              uint32_t *ret_type, uint32_t *ret_word)
+{
+    const struct hx_typed_place *place = hx_typing_place(&typing->source, snapshot, edge);
+    const struct hx_word_map *map;
+    *ret_is_typed = place != NULL;
+    if (!place)
+        return NULL;
+    *ret_type = hx_typing_element(typing->source.table, place->type);
+    HX_TRY(hx_word_map_of(&typing->maps, *ret_type, &map));
+    *ret_word = hx_map_word(map, edge->address - place->address, *ret_type != place->type);
+    return NULL;
+}
+
 /* `scratch`: those of variables on stacks and in registers. They may hold what was there before
  * they were set, so they speak only of objects that nobody else speaks of. What the others say goes
  * on from many places at once: along a single list each node waits for the one before. */
@@ -455,20 +470,17 @@ static hx_error *spread_roots(struct hx_spread *spread, bool scratch,
                               const struct hx_progress *progress)
 {
     const struct hx_snapshot *snapshot = spread->snapshot;
-    const struct hx_typing_source *source = &spread->typing->source;
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         const struct hx_root *root = &snapshot->roots.v[edge->root];
-        const struct hx_word_map *map;
+        uint32_t type, word;
+        bool is_typed;
         if (edge->kind > HX_EDGE_INTERIOR || root->kind == HX_ROOT_NAMED ||
             hx_root_is_scratch(root) != scratch || (scratch && spread->graph->typed[edge->target]))
             continue;
-        const struct hx_typed_place *place = hx_typing_place(source, snapshot, edge);
-        if (!place)
+        HX_TRY(hx_typing_root_word(spread->typing, snapshot, edge, &is_typed, &type, &word));
+        if (!is_typed)
             continue;
-        uint32_t type = hx_typing_element(spread->table, place->type);
-        HX_TRY(hx_word_map_of(&spread->typing->maps, type, &map));
-        uint32_t word = hx_map_word(map, edge->address - place->address, type != place->type);
         HX_TRY(add_saying(spread, edge->kind, edge->target, word, type));
         if (scratch || spread->n_stack >= HX_SPREAD_STACK / 2)
             HX_TRY(hx_spread_all(spread, progress));

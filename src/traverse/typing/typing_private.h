@@ -66,6 +66,10 @@ hx_error *hx_typing_name_types(hx_typing *typing, struct hx_snapshot *snapshot);
 const struct hx_typed_place *hx_typing_place(const struct hx_typing_source *source,
                                              const struct hx_snapshot *snapshot,
                                              const struct hx_root_edge *edge);
+/* What the type of that variable, or of its elements, says of the word, where there is one. */
+hx_error *hx_typing_root_word(hx_typing *typing, const struct hx_snapshot *snapshot,
+                              const struct hx_root_edge *edge, bool *ret_is_typed,
+                              uint32_t *ret_type, uint32_t *ret_word);
 
 /* Is the word of an edge left over from something else, so that its type says nothing? Counts of
  * blocks alike can be wrong there, types know better. */
