@@ -31,8 +31,7 @@ void hx_figures_put(struct hx_text *text, const char *line, size_t len,
                     const struct hx_mapping *mapping);
 
 /* For tests: from maps and pages, by the older 8 bytes a page if need be, of which those that were
- * read and never written count as there. False: these cannot
- * tell. */
+ * read and never written count as there. False: these cannot tell. */
 hx_error *hx_figures_count(pid_t pid, bool by_entries, struct hx_figures *ret, bool *ret_done);
 
 #endif

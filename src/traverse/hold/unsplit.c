@@ -6,6 +6,8 @@
  */
 #include "traverse/hold/judge.h"
 
+#include "base/vote.h"
+
 #define ALIKE 64 /* blocks of one size: fewer say nothing */
 #define REST  16 /* bytes */
 #define SHOWN 4  /* larger blocks: so many tell whether they are of another type */
@@ -36,14 +38,11 @@ static uint64_t size_to(const struct hx_graph *graph, hx_eidx e)
 /* The size of more than half of the blocks, if there is one. */
 static uint64_t usual_size(const struct hx_graph *graph, hx_obj array)
 {
-    uint64_t size = 0, votes = 0;
-    for (hx_eidx e = graph->fwd[array]; e < graph->fwd[(size_t)array + 1]; e++) {
-        if (!is_asked(graph, array, e))
-            continue;
-        if (!votes)
-            size = size_to(graph, e);
-        votes = size_to(graph, e) == size ? votes + 1 : votes - 1;
-    }
+    uint64_t size = 0;
+    int64_t votes = 0;
+    for (hx_eidx e = graph->fwd[array]; e < graph->fwd[(size_t)array + 1]; e++)
+        if (is_asked(graph, array, e))
+            HX_VOTE(size, votes, size_to(graph, e));
     return size;
 }
 
