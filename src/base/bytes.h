@@ -4,6 +4,7 @@
 #ifndef HX_BASE_BYTES_H
 #define HX_BASE_BYTES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define HX_BYTES(byte) (UINT64_C(0x0101010101010101) * (byte))
@@ -35,6 +36,19 @@ static inline uint64_t hx_bytes_pad(uint64_t word, unsigned used)
 static inline unsigned hx_bytes_count(uint64_t answer)
 {
     return (unsigned)((answer >> 7) * HX_BYTES(1) >> 56);
+}
+
+/* At least four letters from its first byte on, then nothing. */
+static inline bool hx_bytes_are_text(uint64_t word)
+{
+    const unsigned used = hx_bytes_used(word);
+    const uint64_t text = hx_bytes_pad(word, used), low = hx_bytes_below(text, ' ');
+    if (used < 4 || hx_bytes_that_are(text, 0x7f) ||
+        (low && low & ~(hx_bytes_that_are(text, '\n') | hx_bytes_that_are(text, '\t') |
+                        hx_bytes_that_are(text, '\r'))))
+        return false;
+    const unsigned letters = used - hx_bytes_count(word & HX_BYTES(0x80));
+    return letters >= 4 && letters * 4 >= used * 3;
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* test_leftovers.c - words of made heaps that are no references: behind a count, beside a tag that
- * says so, and behind the request; and those that lead to a piece of a block. */
+ * says so, behind the request, and letters; and those that lead to a piece of a block. */
 #include "analysis_check.h"
 
 #include "../image/image.h"
@@ -375,6 +375,78 @@ static void pieces(void **state)
     hx_text_free(&text);
 }
 
+/* What is alone of its kind points to many pieces, and to one start. */
+static void draw_lone(struct hx_text *text, bool owned)
+{
+    draw_slabs(text, owned);
+    hx_text_puts(text, "obj lone 1000:");
+    for (unsigned i = 1; i < SLABS; i++)
+        hx_text_putf(text, " s%u+%u", i, 64 * (i % (PIECES - 1) + 1));
+    hx_text_puts(text, " s0\n");
+}
+
+static void starts_of_pieces(void **state)
+{
+    (void)state;
+    struct hx_text text = {0};
+    for (unsigned owned = 0; owned < 2; owned++) {
+        hx_text_clear(&text);
+        draw_lone(&text, owned);
+        struct hx_drawing drawing = find(&text, 1), other = find(&text, 3);
+        for (unsigned i = 0; i < SLABS; i++) {
+            const int rule = i + 1 == SLABS && owned ? HX_RULE_NONE : HX_RULE_piece;
+            assert_int_equal(rule_at(&drawing, "lone", 8 * i), rule);
+            assert_int_equal(rule_at(&other, "lone", 8 * i), rule);
+        }
+        hx_drawing_deinit(&drawing);
+        hx_drawing_deinit(&other);
+    }
+    hx_text_free(&text);
+}
+
+/* Users of several sizes, those of one size all lead to one place. */
+static void landings(void **state)
+{
+    (void)state;
+    struct hx_text text = {0};
+    for (unsigned sizes = 2; sizes <= 6; sizes += 4) {
+        hx_text_clear(&text);
+        for (unsigned i = 0; i < SLABS; i++)
+            hx_text_putf(&text, "obj s%u 520: %u\n", i, i + 1);
+        for (unsigned i = 0; i < USERS; i++)
+            hx_text_putf(&text, "obj u%u %u: %u s%u+%u 0\n", i, 40 + 16 * (i % sizes), i + 1,
+                         i * 13 % SLABS, 64 * (i % sizes + 1));
+        struct hx_drawing drawing = find(&text, 1);
+        const unsigned found = count_rule(&drawing, HX_RULE_intrusive);
+        assert_true(sizes == 2 ? found > USERS * 9 / 10 : !found);
+        hx_drawing_deinit(&drawing);
+    }
+    hx_text_free(&text);
+}
+
+/* Letters are addresses in a heap that lies low: "sse2" leads into the middle of a word, "hre2" to
+ * its beginning. */
+static void letters(void **state)
+{
+    (void)state;
+    struct hx_text text = {0};
+    hx_text_puts(&text, "obj low 8184 @0x32656010: 1 2\n"
+                        "obj text 40 @0x32659000: 0x32657373 0x32657268 0x32657303 low\n"
+                        "root g: 0x32657373 0x32657268 text\n");
+    struct hx_drawing drawing = find(&text, 1);
+    assert_int_equal(rule_at(&drawing, "text", 0), HX_RULE_bytes);
+    assert_int_equal(rule_at(&drawing, "text", 8), HX_RULE_NONE);
+    assert_int_equal(rule_at(&drawing, "text", 16), HX_RULE_NONE);
+    assert_int_equal(rule_at(&drawing, "text", 24), HX_RULE_NONE);
+    const struct hx_root_edge *edge = drawing.snapshot->root_edges.v;
+    assert_int_equal(drawing.snapshot->root_edges.n, 3);
+    assert_int_equal(HX_EVIDENCE_RULE(edge[0].evidence), HX_RULE_bytes);
+    assert_int_equal(HX_EVIDENCE_RULE(edge[1].evidence), HX_RULE_NONE);
+    assert_int_equal(HX_EVIDENCE_RULE(edge[2].evidence), HX_RULE_NONE);
+    hx_drawing_deinit(&drawing);
+    hx_text_free(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -387,6 +459,9 @@ int main(void)
         cmocka_unit_test(names_only),
         cmocka_unit_test(ends),
         cmocka_unit_test(pieces),
+        cmocka_unit_test(starts_of_pieces),
+        cmocka_unit_test(landings),
+        cmocka_unit_test(letters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,8 @@
  * A few of them say nothing: an iterator, a leftover. Where they lead to a good part of the blocks
  * of one shape that somebody holds, who they come from leads there, too, and to all that lies
  * behind. A block into which several holders point at different places is no one's: a slab, an
- * arena, a pool.
+ * arena, a pool; one that nearly all pointers come to from what one holds is that one's, whoever is
+ * nearest by another word.
  */
 #include "traverse/hold/contests.h"
 
@@ -15,6 +16,7 @@
 #include "base/vote.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define AHEAD      16 /* edges */
 #define CHECK_MASK 0xffff
@@ -28,6 +30,7 @@ enum {
 };
 
 #define FEW_POINTERS 4 /* into a block: fewer say nothing of whom it serves */
+#define PASSES       8 /* over pools that lead to each other, until each has who it serves */
 
 /* An edge from what `other` holds. */
 struct crossing {
@@ -35,13 +38,17 @@ struct crossing {
     hx_obj to;
     uint32_t claim; /* its number in contests.claim */
 };
-typedef HX_VEC(struct crossing) crossings;
+
+/* Into a block that may serve several. */
+struct pointer {
+    hx_obj from, to;
+};
 
 /* What a worker finds in its part of the objects. */
 struct part {
-    crossings edges;    /* to what somebody else holds */
-    crossings pointers; /* into blocks that may be mixed */
-    uint64_t *held;     /* blocks by number in contests.held */
+    HX_VEC(struct crossing) edges;   /* to what somebody else holds */
+    HX_VEC(struct pointer) pointers; /* stray ones say nothing */
+    uint64_t *held;                  /* blocks by number in contests.held */
     bool failed;
 };
 
@@ -67,6 +74,7 @@ struct contests {
     struct hx_pairs held; /* number of a holder and a shape that many edges lead to, */
     uint32_t n_held;
     uint64_t *holders; /* and bit for each such holder */
+    uint64_t *rooted;  /* bit for each object that a variable points to */
     struct into *into; /* for each object */
     uint32_t *tight;   /* edges by which the object is as near as it is */
     hx_obj *queue, *contested;
@@ -94,6 +102,12 @@ static inline bool edge_is_stray(const struct contests *contests, hx_eidx e)
     hx_evidence evidence = contests->graph->evidence[e];
     return contests->work->rounds->of[evidence] == HX_ROUNDS &&
            !contests->work->rounds->interior[evidence];
+}
+
+/* By the rules, whether they are on or not. */
+static bool is_stray(hx_evidence evidence)
+{
+    return hx_rule_rank(HX_EVIDENCE_RULE(evidence)) == HX_RANK_STRAY;
 }
 
 /* The objects that a worker looks at. */
@@ -135,8 +149,8 @@ static void find_crossings(void *context, unsigned i)
                 edge_is_chosen(contests, k, e))
                 part->failed |= !hx_vec_push(&part->edges, crossing);
             if (contests->work->rounds->interior[graph->evidence[e]] && crossing.to != k &&
-                graph->round[crossing.to] == HX_ROUNDS)
-                part->failed |= !hx_vec_push(&part->pointers, crossing);
+                graph->round[crossing.to] == HX_ROUNDS && !is_stray(graph->evidence[e]))
+                part->failed |= !hx_vec_push(&part->pointers, ((struct pointer){k, crossing.to}));
         }
     }
 }
@@ -247,12 +261,16 @@ static hx_error *find_contested(struct contests *contests)
 
 static void count_pointers(struct contests *contests)
 {
+    const uint32_t *of = contests->work->holders->of;
+    for (unsigned i = 0; i < contests->threads; i++)
+        for (size_t k = 0; k < contests->part[i].pointers.n; k++)
+            contests->into[contests->part[i].pointers.v[k].to] = (struct into){0};
     for (unsigned i = 0; i < contests->threads; i++)
         for (size_t k = 0; k < contests->part[i].pointers.n; k++) {
-            const struct crossing *pointer = &contests->part[i].pointers.v[k];
+            const struct pointer *pointer = &contests->part[i].pointers.v[k];
             struct into *into = &contests->into[pointer->to];
             into->n++;
-            HX_VOTE(into->from, into->votes, pointer->other);
+            HX_VOTE(into->from, into->votes, of[pointer->from]);
         }
 }
 
@@ -260,6 +278,29 @@ static bool serves_several(const struct into *into)
 {
     return into->n >= FEW_POINTERS &&
            (uint64_t)into->votes * 100 < (uint64_t)into->n * (2 * ONE_SERVED - 100);
+}
+
+/* The only one that a block serves; 0: it serves several, or that is not known. What a variable
+ * points to is its own, however many of those that it holds point back. */
+static uint32_t only_served(const struct contests *contests, hx_obj block)
+{
+    const struct into *into = &contests->into[block];
+    return into->n >= FEW_POINTERS && !serves_several(into) && !hx_bit(contests->rooted, block)
+               ? into->from
+               : 0;
+}
+
+static hx_error *find_rooted(struct contests *contests)
+{
+    const struct hx_snapshot *snapshot = contests->work->snapshot;
+    HX_NEED(contests->rooted = calloc(contests->graph->n / 64 + 1, sizeof *contests->rooted));
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        const struct hx_root *root = &snapshot->roots.v[edge->root];
+        if (!hx_root_is_scratch(root) && root->kind != HX_ROOT_NAMED && !is_stray(edge->evidence))
+            hx_bit_set(contests->rooted, edge->target);
+    }
+    return NULL;
 }
 
 /* Is the target as near as it is by this edge? */
@@ -272,44 +313,74 @@ static bool edge_is_tight(const struct contests *contests, hx_obj from, hx_eidx 
            edge_is_chosen(contests, from, e);
 }
 
-/* What only mixed blocks lead to is mixed. */
-static void spread_mixed(struct contests *contests, size_t tail)
+/* Of all objects, by how many edges they are as near as they are. */
+static void count_tight(struct contests *contests)
 {
     const struct hx_graph *graph = contests->graph;
-    struct hx_holders *holders = contests->work->holders;
+    memset(contests->tight, 0, graph->n * sizeof *contests->tight);
     for (hx_obj i = 0; i < graph->n; i++)
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++)
             if (edge_is_tight(contests, i, e))
                 contests->tight[hx_edge_target(graph->edge[e])]++;
+}
+
+/* What only objects of the queue lead to gets a holder as they have. */
+static void spread_holder(struct contests *contests, size_t tail)
+{
+    const struct hx_graph *graph = contests->graph;
+    uint32_t *of = contests->work->holders->of;
+    count_tight(contests);
+    for (size_t k = 0; k < tail; k++)
+        contests->tight[contests->queue[k]] = 0;
     for (size_t head = 0; head < tail; head++) {
         hx_obj i = contests->queue[head];
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
             hx_obj to = hx_edge_target(graph->edge[e]);
-            if (holders->of[to] == HX_HOLDER_MIXED || !edge_is_tight(contests, i, e) ||
-                --contests->tight[to])
+            if (!contests->tight[to] || !edge_is_tight(contests, i, e) || --contests->tight[to])
                 continue;
-            holders->of[to] = HX_HOLDER_MIXED;
+            of[to] = of[i];
             contests->queue[tail++] = to;
         }
     }
 }
 
-/* Pointers of all parts lead to them. */
-static void find_mixed(struct contests *contests)
+/* Blocks that serve one holder go to that one, others to nobody. *ret: some have another one now.
+ */
+static bool settle_pools(struct contests *contests, bool mixed)
 {
-    struct hx_holders *holders = contests->work->holders;
+    uint32_t *of = contests->work->holders->of;
     size_t tail = 0;
     count_pointers(contests);
     for (unsigned i = 0; i < contests->threads; i++)
         for (size_t k = 0; k < contests->part[i].pointers.n; k++) {
-            hx_obj to = contests->part[i].pointers.v[k].to;
-            if (holders->of[to] == HX_HOLDER_MIXED || !serves_several(&contests->into[to]))
+            const hx_obj to = contests->part[i].pointers.v[k].to;
+            const struct into *into = &contests->into[to];
+            const uint32_t holder = !mixed                 ? only_served(contests, to)
+                                    : serves_several(into) ? HX_HOLDER_MIXED
+                                                           : 0;
+            if (!holder || of[to] == holder)
                 continue;
-            holders->of[to] = HX_HOLDER_MIXED;
+            of[to] = holder;
             contests->queue[tail++] = to;
         }
     if (tail)
-        spread_mixed(contests, tail);
+        spread_holder(contests, tail);
+    return tail > 0;
+}
+
+/* What crosses, once pools have holders. */
+static hx_error *find_crossings_and_pools(struct contests *contests)
+{
+    bool moved = false;
+    HX_TRY(find_rooted(contests));
+    HX_TRY(each_part(contests, find_crossings));
+    for (unsigned pass = 0; pass < PASSES && settle_pools(contests, false); pass++)
+        moved = true;
+    if (!moved)
+        return NULL;
+    for (unsigned i = 0; i < contests->threads; i++)
+        contests->part[i].edges.n = contests->part[i].pointers.n = 0;
+    return each_part(contests, find_crossings);
 }
 
 static int compare_contests(const void *a, const void *b)
@@ -362,9 +433,9 @@ static hx_error *find_contests(struct contests *contests)
     HX_TRY(hx_big_array(contests->contested, n));
     HX_TRY(hx_big_array(contests->tight, n));
     HX_TRY(hx_big_array(contests->work->holders->contested, n));
-    HX_TRY(each_part(contests, find_crossings));
+    HX_TRY(find_crossings_and_pools(contests));
     HX_TRY(find_contested(contests));
-    find_mixed(contests);
+    settle_pools(contests, true);
     return sum_contests(contests);
 }
 
@@ -383,6 +454,7 @@ hx_error *hx_contests_find(struct hx_contest_work *work)
     }
     free(contests.part);
     free(contests.holders);
+    free(contests.rooted);
     hx_pairs_free(&contests.claims);
     hx_vec_free(&contests.claim);
     hx_pairs_free(&contests.held);

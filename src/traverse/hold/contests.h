@@ -1,5 +1,5 @@
 /* contests.h - objects that a second holder reaches from many places, and blocks that serve
- * several.
+ * several, or another one than the nearest.
  *
  * Used by holders.c only.
  */
@@ -15,7 +15,7 @@ struct hx_contest_work {
     const hx_nearness *near; /* for each object */
     unsigned threads;
     const struct hx_progress *progress;
-    struct hx_holders *holders; /* `of` is there; sets those that are mixed, and `contested` */
+    struct hx_holders *holders; /* `of` is there; sets that of pools, and `contested` */
 };
 
 hx_error *hx_contests_find(struct hx_contest_work *work);

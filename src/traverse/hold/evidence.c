@@ -1,6 +1,7 @@
 /* evidence.c - each word of an edge, judged by the rules. */
 #include "traverse/hold/evidence.h"
 
+#include "base/bytes.h"
 #include "base/parallel.h"
 #include "traverse/hold/block_groups.h"
 #include "traverse/hold/shapes.h"
@@ -8,7 +9,8 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-#define BLOCK 16384 /* objects that a worker claims at once */
+#define BLOCK 16384               /* objects that a worker claims at once */
+#define LOW   (UINT64_C(1) << 40) /* letters are no addresses of a heap that lies higher */
 
 void hx_judge_words(const struct hx_judge *judge, hx_obj object, uint64_t from, uint64_t to,
                     enum hx_rule rule)
@@ -88,6 +90,47 @@ static void note_kinds(void *context, unsigned worker, hx_obj from, hx_obj to)
         graph->evidence[e] = HX_EVIDENCE(HX_RULE_NONE, hx_edge_kind_of(graph->edge[e]));
 }
 
+/* Text, in a heap so low that letters are addresses: few pointers lead into the middle of a word.
+ */
+static bool is_text(enum hx_edge_kind kind, uint64_t value)
+{
+    return kind == HX_EDGE_INTERIOR && value < LOW && value % HX_WORD && hx_bytes_are_text(value);
+}
+
+static void judge_letters(void *context, unsigned worker, hx_obj from, hx_obj to)
+{
+    (void)worker;
+    const struct hx_judge *judge = context;
+    const struct hx_graph *graph = judge->graph;
+    HX_PEEKED window = {0};
+    for (hx_obj i = from; i < to; i++)
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++) {
+            const hx_edge edge = graph->edge[e];
+            if (hx_edge_kind_of(edge) != HX_EDGE_INTERIOR ||
+                graph->addr[hx_edge_target(edge)] >= LOW)
+                continue;
+            const uint64_t *word =
+                hx_judge_peek(judge, graph->addr[i] + hx_edge_offset(edge), 1, &window);
+            if (word && is_text(HX_EDGE_INTERIOR, *word))
+                hx_judge_edge(judge, e, HX_RULE_bytes);
+        }
+}
+
+static void judge_letters_of_roots(const struct hx_judge *judge)
+{
+    const struct hx_snapshot *snapshot = judge->snapshot;
+    HX_PEEKED window = {0};
+    for (size_t i = 0; i < snapshot->root_edges.n; i++) {
+        struct hx_root_edge *edge = &snapshot->root_edges.v[i];
+        const struct hx_root *root = &snapshot->roots.v[edge->root];
+        const uint64_t *word = root->kind == HX_ROOT_REGISTER
+                                   ? &root->value
+                                   : hx_judge_peek(judge, edge->address, 1, &window);
+        if (word && is_text(edge->kind, *word) && !HX_EVIDENCE_RULE(edge->evidence))
+            edge->evidence = HX_EVIDENCE(HX_RULE_bytes, edge->kind);
+    }
+}
+
 /* What comes now takes the stage from this percent to that one, as a rule. */
 static void next_judge(struct hx_judge *judge, const char *stage, unsigned begun, unsigned ends)
 {
@@ -101,6 +144,9 @@ static hx_error *judge_all(struct hx_judge *judge)
 {
     next_judge(judge, "words", 0, 1);
     HX_TRY(hx_judge_objects(judge, note_kinds, judge->graph));
+    judge_letters_of_roots(judge);
+    if (judge->graph->addr[0] < LOW)
+        HX_TRY(hx_judge_objects(judge, judge_letters, judge));
     next_judge(judge, "words", 1, 9);
     HX_TRY(hx_block_groups_find(judge, judge->groups));
     next_judge(judge, "words", 9, 22);

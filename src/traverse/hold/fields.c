@@ -28,6 +28,7 @@
 #define TAGS     16   /* values of a field that tells variants apart */
 #define SAMPLES  64 /* links of a field that are tried: enough to tell whether they are answered */
 #define TOO_MANY (HX_NO_PAIR - 1)
+#define LANDINGS 4 /* of intrusive lists in one block */
 
 /* What a word says of the variant, but for a tag and for the group that it leads to. */
 enum { ZERO, POINTER, VALUE, LETTERS, FIRST_TAG };
@@ -87,6 +88,7 @@ struct group {
     uint64_t links;       /* of some class targets are asked whether they point back */
     uint64_t lists;       /* links between blocks alike, which are answered */
     uint64_t own_chains, chains; /* links to the next one alike; of a kin, too */
+    uint8_t landings; /* places that links of intrusive lists lead to, LANDINGS + 1 at most */
 };
 
 /* What the words of an object are, as far as it was asked: bits for those that are pointers, text
@@ -805,14 +807,23 @@ static hx_error *find_landings(struct fields *fields)
             if (!is_intrusive(class))
                 continue;
             HX_TRY(hx_pairs_at(&fields->landings, class->place, &landing));
+            struct group *group = &fields->group[class->place >> 32];
+            group->landings += *landing == HX_NO_PAIR && group->landings <= LANDINGS;
             *landing = 1;
         }
     return NULL;
 }
 
+/* Blocks in which pointers land at many places are pools: what lies there are pieces, no links. */
+static bool is_pool(const struct fields *fields, hx_obj object)
+{
+    return fields->group[group_of(fields, object)].landings > LANDINGS;
+}
+
 static bool is_landing(const struct fields *fields, hx_obj target, uint64_t value)
 {
-    return hx_pairs_find(&fields->landings, place_of(fields, target, value)) != HX_NO_PAIR;
+    return !is_pool(fields, target) &&
+           hx_pairs_find(&fields->landings, place_of(fields, target, value)) != HX_NO_PAIR;
 }
 
 /* From blocks that are alone of their kind, as the heads of such lists are. */
@@ -894,6 +905,7 @@ static void judge_object(struct cursor *cursor, hx_obj object, struct words *wor
         if (rule == HX_RULE_NONE && class && class->is_intrusive &&
             !HX_EVIDENCE_RULE(fields->graph->evidence[e]) &&
             HX_EVIDENCE_KIND(fields->graph->evidence[e]) == HX_EDGE_INTERIOR &&
+            !is_pool(fields, hx_edge_target(fields->graph->edge[e])) &&
             class->place ==
                 place_of(fields, hx_edge_target(fields->graph->edge[e]), words->word[i]))
             rule = HX_RULE_intrusive;

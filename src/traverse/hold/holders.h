@@ -1,9 +1,11 @@
 /* holders.h - who holds each object: one root, the nearest by rounds, corrected by the weight of
  * evidence.
  *
- * Breadth first, round by round (rounds.h); ties by kind (global, thread-local, mapping, thread),
- * module, name, offset in the module. An object is contested where a second holder reaches it
- * firmly in the same round from many places, and mixed where one block serves several.
+ * Breadth first, round by round and, in the last one, stage by stage (rounds.h); ties by kind
+ * (global, thread-local, mapping, thread), module, name, offset in the module. An object is
+ * contested where a second holder reaches it firmly in the same round from many places. A block
+ * into which words of the last round lead goes to whoever nearly all of these come from, unless a
+ * variable points to it; it is mixed where it serves several.
  */
 #ifndef HX_TRAVERSE_HOLD_HOLDERS_H
 #define HX_TRAVERSE_HOLD_HOLDERS_H

@@ -3,7 +3,8 @@
  * Where those from one field lead into blocks of one group at many places, those that lead to their
  * start are of the same kind: to the first piece, not to the block. Fields are counted in a sample
  * of their group; where a field has too few, as in a slab, all words of the group count together.
- * Roots have no fields: they point to a piece where hardly any of the blocks alike has an owner.
+ * Roots have no fields: they point to a piece where hardly any of the blocks alike has an owner. So
+ * do the few words of a block that is alone of its kind which lead to a start.
  */
 #include "traverse/hold/word_table.h"
 
@@ -15,6 +16,7 @@
 #define ALIKE  32 /* fewer say nothing */
 #define WORDS  64 /* of a block that are fields of their own */
 #define PLACES 4  /* in blocks, at least, that pointers lead to */
+#define FEW    4  /* pointers to starts from what is alone: fewer may be those of an owner */
 
 /* Percent, at most. */
 enum {
@@ -32,6 +34,8 @@ struct into {
 struct pieces {
     struct hx_pairs by_key;
     HX_VEC(struct into) into;
+    bool alone;                /* too few are of the group for fields of their own */
+    HX_VEC(hx_eidx) undecided; /* then: to a start, which may be for the block or its first piece */
 };
 
 struct look {
@@ -113,6 +117,40 @@ static bool have_interior(const struct look *look, const struct hx_block_group *
     return n >= ALIKE;
 }
 
+static const struct into *find_into(const struct pieces *pieces, uint64_t key)
+{
+    uint32_t number = hx_pairs_find(&pieces->by_key, key);
+    return number == HX_NO_PAIR ? NULL : &pieces->into.v[number];
+}
+
+/* What is known of the pointers that are as this one is; NULL: they lead to no pieces. */
+static const struct into *piecewise_into(const struct look *look, const struct pieces *pieces,
+                                         hx_edge edge)
+{
+    const size_t i = hx_edge_offset(edge) / HX_WORD;
+    const struct into *into = i < WORDS ? find_into(pieces, key_of(look, edge, i)) : NULL;
+    if (!into || into->starts + into->interior < ALIKE)
+        into = find_into(pieces, key_of(look, edge, WORDS));
+    return into && is_piecewise(into) ? into : NULL;
+}
+
+static bool is_undecided(const struct pieces *pieces, const struct into *into, hx_edge edge)
+{
+    return pieces->alone && hx_edge_kind_of(edge) == HX_EDGE_START && into->starts < FEW;
+}
+
+static hx_error *list_undecided(const struct look *look, hx_obj object, struct pieces *pieces)
+{
+    const struct hx_graph *graph = look->judge->graph;
+    for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
+        const struct into *into =
+            is_asked(look->judge, object, e) ? piecewise_into(look, pieces, graph->edge[e]) : NULL;
+        if (into && is_undecided(pieces, into, graph->edge[e]))
+            HX_NEED(hx_vec_push(&pieces->undecided, e));
+    }
+    return NULL;
+}
+
 static hx_error *scan_group(void *context, uint32_t group, bool *ret_found)
 {
     struct look *look = context;
@@ -124,6 +162,7 @@ static hx_error *scan_group(void *context, uint32_t group, bool *ret_found)
         return NULL;
     struct pieces *pieces = look->of[group] = calloc(1, sizeof *pieces);
     HX_NEED(pieces);
+    pieces->alone = of->objects < ALIKE;
     for (uint32_t i = 0; i < of->samples; i++)
         HX_TRY(count_object(look, sample[i], pieces, &window));
     for (size_t i = 0; i < pieces->into.n; i++) {
@@ -133,16 +172,12 @@ static hx_error *scan_group(void *context, uint32_t group, bool *ret_found)
         *ret_found = true;
         __atomic_store_n(&look->slabs[into->group], true, __ATOMIC_RELAXED);
     }
+    for (uint32_t i = 0; pieces->alone && *ret_found && i < of->samples; i++)
+        HX_TRY(list_undecided(look, sample[i], pieces));
     return NULL;
 }
 
 /* --- judging ------------------------------------------------------------------------------ */
-
-static const struct into *find_into(const struct pieces *pieces, uint64_t key)
-{
-    uint32_t number = hx_pairs_find(&pieces->by_key, key);
-    return number == HX_NO_PAIR ? NULL : &pieces->into.v[number];
-}
 
 static void judge_object(void *context, hx_obj object, struct hx_peeked *window)
 {
@@ -151,14 +186,9 @@ static void judge_object(void *context, hx_obj object, struct hx_peeked *window)
     const struct hx_graph *graph = look->judge->graph;
     const struct pieces *pieces = look->of[look->judge->groups->of[object]];
     for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
-        const hx_edge edge = graph->edge[e];
-        const size_t i = hx_edge_offset(edge) / HX_WORD;
-        if (!is_asked(look->judge, object, e))
-            continue;
-        const struct into *into = i < WORDS ? find_into(pieces, key_of(look, edge, i)) : NULL;
-        if (!into || into->starts + into->interior < ALIKE)
-            into = find_into(pieces, key_of(look, edge, WORDS));
-        if (into && is_piecewise(into))
+        const struct into *into =
+            is_asked(look->judge, object, e) ? piecewise_into(look, pieces, graph->edge[e]) : NULL;
+        if (into && !is_undecided(pieces, into, graph->edge[e]))
             hx_judge_edge(look->judge, e, HX_RULE_piece);
     }
 }
@@ -189,7 +219,8 @@ static bool are_slabs(const struct look *look, uint32_t group)
     return of->samples >= ALIKE && hx_part_below(owned, of->samples, OWNED);
 }
 
-static hx_error *judge_roots(struct look *look)
+/* Roots, and what is alone of its kind. */
+static hx_error *judge_lone_words(struct look *look)
 {
     struct hx_snapshot *snapshot = look->judge->snapshot;
     const uint32_t n = look->judge->groups->n;
@@ -208,6 +239,12 @@ static hx_error *judge_roots(struct look *look)
             look->slabs[look->judge->groups->of[edge->target]])
             edge->evidence = HX_EVIDENCE(HX_RULE_piece, HX_EDGE_START);
     }
+    for (uint32_t i = 0; i < n; i++)
+        for (size_t k = 0; look->of[i] && k < look->of[i]->undecided.n; k++) {
+            const hx_eidx e = look->of[i]->undecided.v[k];
+            if (look->slabs[look->judge->groups->of[hx_edge_target(look->judge->graph->edge[e])]])
+                hx_judge_edge(look->judge, e, HX_RULE_piece);
+        }
     return NULL;
 }
 
@@ -217,7 +254,7 @@ static hx_error *judge_pieces(struct look *look)
     HX_TRY(hx_big_array(look->of, look->judge->groups->n));
     HX_TRY(hx_big_array(look->slabs, look->judge->groups->n));
     HX_TRY(hx_judge_by_group(look->judge, &how));
-    return judge_roots(look);
+    return judge_lone_words(look);
 }
 
 hx_error *hx_judge_pieces(const struct hx_judge *judge)
@@ -228,6 +265,7 @@ hx_error *hx_judge_pieces(const struct hx_judge *judge)
         if (look.of[i]) {
             hx_pairs_free(&look.of[i]->by_key);
             hx_vec_free(&look.of[i]->into);
+            hx_vec_free(&look.of[i]->undecided);
             free(look.of[i]);
         }
     hx_big_free(&look.of_mem);

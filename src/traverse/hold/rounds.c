@@ -99,7 +99,7 @@ struct found {
     HX_VEC(hx_obj) entered; /* of these, those of structures that may not be theirs who come */
     HX_VEC(struct start) starts;
     HX_VEC(struct start) away; /* turned away from a structure */
-    unsigned later;            /* bit for each later round that a word was left to */
+    unsigned later;            /* bit for each later stage that a word was left to */
     bool failed;
 };
 
@@ -108,9 +108,11 @@ struct spread {
     struct hx_graph *graph;
     const struct hx_progress *progress;
     struct hx_edge_rounds rounds;
+    uint8_t stage_of[256]; /* of a word, by hx_evidence; 0: it is not followed */
     const uint32_t *order;
+    uint64_t *scratch; /* bit for each order: the root is a thread's; NULL: nobody asks */
     bool named;
-    unsigned threads, round;
+    unsigned threads, stage;
     hx_nearness *near;
     const struct hx_structures *structures; /* NULL: none */
     uint32_t *holder_1; /* by number of a structure: order of the root that it is given to, + 1 */
@@ -119,7 +121,7 @@ struct spread {
     hx_obj *level_object; /* of the level in hand */
     size_t n_level;
     uint64_t level;
-    uint64_t *waits; /* bit for each object with words that were left to a later round */
+    uint64_t *waits; /* bit for each object with words that were left to a later stage */
     struct hx_big near_mem, level_object_mem, holder_1_mem, waits_mem;
     uint64_t reached;
     unsigned later;
@@ -130,7 +132,15 @@ struct spread {
 
 static inline unsigned turn_of(const struct spread *spread)
 {
-    return 2 * spread->round + spread->open;
+    return 2 * spread->stage + spread->open;
+}
+
+/* The stage of a word of whoever has this order. */
+static inline unsigned stage_for(const struct spread *spread, unsigned stage, uint32_t order)
+{
+    return stage == HX_ROUNDS && spread->scratch && hx_bit(spread->scratch, order)
+               ? HX_STAGE_THREADS
+               : stage;
 }
 
 /* True for whoever reaches it first. What an earlier turn has reached stays as it is. */
@@ -207,11 +217,12 @@ static void spread_objects(struct spread *spread, struct found *found, size_t fr
             continue;
         near = hx_nearness_next(near, turn_of(spread));
         for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
-            unsigned round = spread->rounds.of[graph->evidence[e]];
-            if (round > spread->round) {
-                found->later |= 1u << round;
+            const unsigned stage =
+                stage_for(spread, spread->stage_of[graph->evidence[e]], hx_nearness_order(near));
+            if (stage > spread->stage) {
+                found->later |= 1u << stage;
                 set_bit(spread->waits, object);
-            } else if (round) {
+            } else if (stage) {
                 step_to(spread, found, hx_edge_target(graph->edge[e]), near);
             }
         }
@@ -304,8 +315,8 @@ static bool leads_to(const struct spread *spread, hx_obj from, hx_obj object)
     const struct hx_graph *graph = spread->graph;
     hx_eidx end = graph->fwd[(size_t)from + 1];
     for (hx_eidx e = graph->fwd[from]; e < end && e < graph->fwd[from] + HEAD_EDGES; e++) {
-        unsigned round = spread->rounds.of[graph->evidence[e]];
-        if (hx_edge_target(graph->edge[e]) == object && round && round <= spread->round)
+        unsigned stage = spread->stage_of[graph->evidence[e]];
+        if (hx_edge_target(graph->edge[e]) == object && stage && stage <= spread->stage)
             return true;
     }
     return false;
@@ -404,23 +415,26 @@ static void start_from_roots(struct spread *spread)
     const struct hx_snapshot *snapshot = spread->snapshot;
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        unsigned round = hx_root_edge_round(snapshot, edge, &spread->rounds);
+        unsigned stage = hx_root_edge_round(snapshot, edge, &spread->rounds);
         if (snapshot->roots.v[edge->root].kind == HX_ROOT_NAMED && !spread->named)
             continue;
-        uint64_t order = spread->order ? spread->order[edge->root] : 0;
-        if (round == spread->round)
+        const uint32_t order = spread->order ? spread->order[edge->root] : 0;
+        if (stage == HX_ROUNDS)
+            stage = stage_for(spread, spread->stage_of[edge->evidence], order);
+        if (stage == spread->stage)
             start_at(spread, &spread->found[0], edge->target,
                      hx_nearness_make(turn_of(spread), 1, order));
     }
 }
 
-/* What an object of an earlier round leads to by words that are new in this one. */
+/* What an object of an earlier stage leads to by words that are new in this one. */
 static void start_from_object(const struct spread *spread, struct found *found, size_t object)
 {
     const struct hx_graph *graph = spread->graph;
     hx_nearness near = hx_nearness_next(spread->near[object], turn_of(spread));
     for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++)
-        if (spread->rounds.of[graph->evidence[e]] == spread->round)
+        if (stage_for(spread, spread->stage_of[graph->evidence[e]], hx_nearness_order(near)) ==
+            spread->stage)
             start_at(spread, found, hx_edge_target(graph->edge[e]), near);
 }
 
@@ -503,12 +517,12 @@ static hx_error *spread_away(struct spread *spread)
     return NULL;
 }
 
-static hx_error *spread_round(struct spread *spread)
+static hx_error *spread_stage(struct spread *spread)
 {
     start_from_roots(spread);
     for (unsigned i = 0; i < spread->threads; i++)
         spread->later |= spread->found[i].later;
-    if (spread->later >> spread->round & 1) {
+    if (spread->later >> spread->stage & 1) {
         each_block(spread, start_from_objects);
         if (hx_progress_cancelled(spread->progress))
             return hx_error_cancelled("holders");
@@ -536,10 +550,11 @@ static void end_blocks(void *context, unsigned i)
     const size_t n = spread->graph->n;
     size_t from;
     while ((from = atomic_fetch_add(&spread->claimed, BLOCK)) < n)
-        for (size_t k = from; k < n && k < from + BLOCK; k++)
-            spread->graph->round[k] = spread->near[k] == HX_UNREACHED
-                                          ? 0
-                                          : (uint8_t)(hx_nearness_turn(spread->near[k]) / 2);
+        for (size_t k = from; k < n && k < from + BLOCK; k++) {
+            const unsigned stage =
+                spread->near[k] == HX_UNREACHED ? 0 : hx_nearness_turn(spread->near[k]) / 2;
+            spread->graph->round[k] = (uint8_t)(stage < HX_ROUNDS ? stage : HX_ROUNDS);
+        }
 }
 
 static hx_error *spread_all(struct spread *spread)
@@ -556,9 +571,29 @@ static hx_error *spread_all(struct spread *spread)
         HX_TRY(hx_big_array(spread->holder_1, n));
     HX_TRY(hx_team_create(n < FEW ? 1 : spread->threads, &spread->team));
     each_block(spread, begin_blocks);
-    for (spread->round = 1; spread->round <= HX_ROUNDS; spread->round++)
-        HX_TRY(spread_round(spread));
+    for (spread->stage = 1; spread->stage <= HX_STAGES; spread->stage++)
+        HX_TRY(spread_stage(spread));
     each_block(spread, end_blocks);
+    return NULL;
+}
+
+static void init_stages(const struct hx_hold_options *options, struct spread *spread)
+{
+    for (unsigned i = 0; i < 256; i++)
+        spread->stage_of[i] = spread->rounds.of[i] == HX_ROUNDS &&
+                                      hx_word_rank((hx_evidence)i, options) == HX_RANK_STRAY
+                                  ? HX_STAGE_STRAY
+                                  : spread->rounds.of[i];
+}
+
+static hx_error *mark_scratch(struct spread *spread)
+{
+    const struct hx_snapshot *snapshot = spread->snapshot;
+    spread->scratch = calloc(snapshot->roots.n / 64 + 1, sizeof *spread->scratch);
+    HX_NEED(spread->scratch);
+    for (size_t i = 0; i < snapshot->roots.n; i++)
+        if (hx_root_is_scratch(&snapshot->roots.v[i]))
+            hx_bit_set(spread->scratch, spread->order[i]);
     return NULL;
 }
 
@@ -581,7 +616,10 @@ hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_o
     spread->threads = hx_threads(threads);
     hx_edge_rounds_init(options, snapshot->interior, &spread->rounds);
     spread->rounds.named = named_roots;
-    hx_error *err = spread_all(spread);
+    init_stages(options, spread);
+    hx_error *err = order ? mark_scratch(spread) : NULL;
+    if (!err)
+        err = spread_all(spread);
     hx_team_destroy(spread->team);
     for (unsigned i = 0; i < spread->threads; i++) {
         hx_vec_free(&spread->found[i].next);
@@ -590,6 +628,7 @@ hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_o
         hx_vec_free(&spread->found[i].starts);
     }
     hx_vec_free(&spread->coming);
+    free(spread->scratch);
     hx_big_free(&spread->holder_1_mem);
     hx_big_free(&spread->waits_mem);
     hx_big_free(&spread->level_object_mem);

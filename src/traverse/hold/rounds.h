@@ -31,9 +31,11 @@ unsigned hx_root_edge_round(const struct hx_snapshot *snapshot, const struct hx_
                             const struct hx_edge_rounds *rounds);
 
 /* How far away an object is, and whose it is: from the highest bit on the turn, the distance and
- * the order of the root; HX_UNREACHED: not reached. The smallest wins. A round has two turns, 2 *
- * round and one more: in the second those objects are reached that are turned away from structures
- * in the first. */
+ * the order of the root; HX_UNREACHED: not reached. The smallest wins. A stage has two turns, 2 *
+ * stage and one more: in the second those objects are reached that are turned away from structures
+ * in the first. Stages are the rounds, but for the last one, which has three: plain interior words
+ * and those to pieces of whom no thread holds, then those of threads and of what these hold, then
+ * stray ones. */
 typedef uint64_t hx_nearness;
 #define HX_UNREACHED UINT64_MAX
 enum { HX_ORDER_BITS = 28, HX_DISTANCE_BITS = 32 };
@@ -65,9 +67,12 @@ static inline unsigned hx_nearness_turn(hx_nearness near)
     return (unsigned)(near >> (HX_ORDER_BITS + HX_DISTANCE_BITS));
 }
 
+enum { HX_STAGE_THREADS = HX_ROUNDS + 1, HX_STAGE_STRAY, HX_STAGES = HX_STAGE_STRAY };
+
 /* Fills graph.round and, for each object, *ret_nearness (n of them): `order` tells the order of
- * each root, below 2^HX_ORDER_BITS. Needs edges and their evidence. `named`: edges of named roots
- * count, in round 1 (for bins); else those count that were there anyway. */
+ * each root, below the number of roots and 2^HX_ORDER_BITS. Needs edges and their evidence.
+ * `named`: edges of named roots count, in round 1 (for bins); else those count that were there
+ * anyway. */
 hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
                             const uint32_t *order, const struct hx_structures *structures,
                             bool named, unsigned threads, const struct hx_progress *progress,

@@ -117,19 +117,6 @@ static bool is_letter(uint8_t byte)
     return (byte >= 0x20 && byte < 0x7f) || byte == '\n' || byte == '\t' || byte == '\r';
 }
 
-/* At least four letters from its first byte on, then nothing. */
-static bool is_text_word(uint64_t word)
-{
-    const unsigned used = hx_bytes_used(word);
-    const uint64_t text = hx_bytes_pad(word, used), low = hx_bytes_below(text, ' ');
-    if (used < 4 || hx_bytes_that_are(text, 0x7f) ||
-        (low && low & ~(hx_bytes_that_are(text, '\n') | hx_bytes_that_are(text, '\t') |
-                        hx_bytes_that_are(text, '\r'))))
-        return false;
-    const unsigned letters = used - hx_bytes_count(word & HX_BYTES(0x80));
-    return letters >= 4 && letters * 4 >= used * 3;
-}
-
 /* The last letters of a text, and anything behind its null byte. */
 static bool ends_text(uint64_t word)
 {
@@ -146,12 +133,12 @@ static enum kind kind_of(const struct shapes *shapes, uint64_t word)
     const unsigned exponent = word >> 52 & 0x7ff;
     if (!word)
         return ZERO;
-    if (word < UINT64_C(1) << 32 && !is_text_word(word))
+    if (word < UINT64_C(1) << 32 && !hx_bytes_are_text(word))
         return INT;
     const struct hx_mapping *module = word >> 47 ? NULL : hx_judge_module(shapes->judge, word);
     if (module)
         return module->prot & HX_PROT_X ? CODE : GLOBAL;
-    if (is_text_word(word))
+    if (hx_bytes_are_text(word))
         return TEXT;
     if (exponent >= 1023 - 40 && exponent <= 1023 + 40)
         return DOUBLE;
