@@ -59,8 +59,7 @@ hx_error *hx_type_objects(const struct hx_args *args, struct hx_snapshot *snapsh
                                             .hints = &hints,
                                             .threads = args->threads};
     HX_TRY(hx_typing_find(snapshot, &source, progress, &typing));
-    HX_TRY(hx_typing_judge(typing, snapshot));
-    return hx_typing_layouts(typing, snapshot);
+    return hx_typing_tell(typing, snapshot);
 }
 
 static void move_stacks(struct hx_snapshot *from, struct hx_snapshot *to)

@@ -23,14 +23,21 @@ struct hx_vote {
     enum hx_confidence confidence;
 };
 
+/* What is known of an object so far: together, as a pointer that leads anywhere wants all of it. */
+struct hx_known {
+    uint32_t type; /* as in graph.type, and typed as there */
+    hx_typed typed;
+    uint8_t votes; /* low 4 bits for the type that it has, high 4 how often it changed */
+    uint16_t size; /* UINT16_MAX: that or more, as graph.size says */
+};
+
 struct hx_spread {
     struct hx_typing *typing;
     struct hx_snapshot *snapshot;
     struct hx_graph *graph;
     const struct hx_type_table *table;
-    /* of objects: low 4 bits for the type that it has, high 4 how often it changed */
-    uint8_t *votes;
-    struct hx_big votes_mem;
+    struct hx_known *known; /* of objects, in place of graph.type and graph.typed */
+    struct hx_big known_mem;
     hx_obj *stack;
     size_t n_stack;
     bool overflow;
@@ -44,8 +51,14 @@ struct hx_spread {
 /* One more word agrees with the type that an object has. */
 static inline void hx_typing_support(struct hx_spread *spread, hx_obj object)
 {
-    if ((spread->votes[object] & 15) < HX_SUPPORT_MAX)
-        spread->votes[object]++;
+    if ((spread->known[object].votes & 15) < HX_SUPPORT_MAX)
+        spread->known[object].votes++;
+}
+
+static inline uint64_t hx_known_size(const struct hx_spread *spread, hx_obj object)
+{
+    const uint16_t size = spread->known[object].size;
+    return size < UINT16_MAX ? size : spread->graph->size[object];
 }
 
 /* Is what is of one type of another one, too, as it begins with it? */

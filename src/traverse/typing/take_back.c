@@ -81,8 +81,8 @@ static hx_error *find_speakers(const struct hx_spread *spread, const uint64_t *o
 static void support_type(struct hx_spread *spread, enum hx_edge_kind kind, hx_obj target,
                          uint32_t word)
 {
-    if (HX_WORD_TARGET(word) && spread->graph->typed[target] &&
-        hx_typing_speaks_for(spread, kind, word, spread->graph->type[target]))
+    if (HX_WORD_TARGET(word) && spread->known[target].typed &&
+        hx_typing_speaks_for(spread, kind, word, spread->known[target].type))
         hx_typing_support(spread, target);
 }
 
@@ -105,11 +105,12 @@ static hx_error *support_by_roots(struct hx_spread *spread, const uint64_t *of)
 static hx_error *support_by_object(struct hx_spread *spread, hx_obj object, const uint64_t *of)
 {
     const struct hx_graph *graph = spread->graph;
-    const bool repeats = graph->typed[object] & HX_TYPED_REPEATS;
+    const struct hx_known *known = &spread->known[object];
+    const bool repeats = known->typed & HX_TYPED_REPEATS;
     const struct hx_word_map *map;
-    if (!graph->typed[object] || graph->type[object] & HX_TYPE_BY_VTABLE)
+    if (!known->typed || known->type & HX_TYPE_BY_VTABLE)
         return NULL;
-    HX_TRY(hx_word_map_of(&spread->typing->maps, graph->type[object], &map));
+    HX_TRY(hx_word_map_of(&spread->typing->maps, known->type, &map));
     for (hx_eidx e = graph->fwd[object]; !map->scalars && e < graph->fwd[(size_t)object + 1]; e++) {
         const hx_edge edge = graph->edge[e];
         if (hx_bit(of, hx_edge_target(edge)) && !hx_typing_is_silent(graph, e))
@@ -126,7 +127,7 @@ static hx_error *count_support(struct hx_spread *spread, const uint64_t *of,
     const size_t words = (size_t)spread->graph->n / 64 + 1;
     for (size_t w = 0; w < words; w++)
         for (uint64_t left = of[w]; left; left &= left - 1)
-            spread->votes[w * 64 + (unsigned)__builtin_ctzll(left)] = 0;
+            spread->known[w * 64 + (unsigned)__builtin_ctzll(left)].votes = 0;
     HX_TRY(support_by_roots(spread, of));
     for (size_t w = 0; w < words; w++)
         for (uint64_t left = speakers[w]; left; left &= left - 1)
@@ -141,18 +142,19 @@ static hx_error *count_support(struct hx_spread *spread, const uint64_t *of,
 static hx_error *take_unsupported(struct hx_spread *spread, const uint64_t *of, uint64_t *taken,
                                   uint64_t *ret)
 {
-    struct hx_graph *graph = spread->graph;
+    const struct hx_graph *graph = spread->graph;
     *ret = 0;
     for (size_t w = 0; w < (size_t)graph->n / 64 + 1; w++) {
         taken[w] = 0;
         for (uint64_t left = of[w]; left; left &= left - 1) {
             const hx_obj i = (hx_obj)(w * 64 + (unsigned)__builtin_ctzll(left));
-            if (HX_TYPED_SOURCE(graph->typed[i]) != HX_TYPED_POINTER || spread->votes[i] ||
-                graph->type[i] & HX_TYPE_BY_VTABLE)
+            struct hx_known *known = &spread->known[i];
+            if (HX_TYPED_SOURCE(known->typed) != HX_TYPED_POINTER || known->votes ||
+                known->type & HX_TYPE_BY_VTABLE)
                 continue;
             HX_TRY(hx_typing_doubt(spread, i));
-            graph->typed[i] = 0;
-            graph->type[i] = HX_NO_TYPE;
+            known->typed = 0;
+            known->type = HX_NO_TYPE;
             hx_bit_set(taken, i);
             ++*ret;
         }
@@ -168,7 +170,7 @@ static hx_error *speak_again(struct hx_spread *spread, const uint64_t *taken,
     for (size_t w = 0; w < (size_t)graph->n / 64 + 1; w++)
         for (uint64_t left = speakers[w]; left; left &= left - 1) {
             const hx_obj i = (hx_obj)(w * 64 + (unsigned)__builtin_ctzll(left));
-            if (graph->typed[i] && leads_to(graph, i, taken))
+            if (spread->known[i].typed && leads_to(graph, i, taken))
                 HX_TRY(hx_spread_object(spread, i));
             if (spread->n_stack >= HX_SPREAD_STACK / 2)
                 HX_TRY(hx_spread_all(spread, progress));
@@ -182,7 +184,7 @@ static void choose_doubtful(const struct hx_spread *spread, uint64_t *of)
     const struct hx_graph *graph = spread->graph;
     memcpy(of, spread->doubtful, ((size_t)graph->n / 64 + 1) * sizeof *of);
     for (hx_obj i = 0; i < graph->n; i++)
-        if (graph->typed[i] & HX_TYPED_CONFLICT)
+        if (spread->known[i].typed & HX_TYPED_CONFLICT)
             hx_bit_set(of, i);
 }
 

@@ -4,6 +4,7 @@
 #include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/pairs.h"
+#include "base/parallel.h"
 #include "base/text.h"
 #include "traverse/hold/rules.h"
 
@@ -260,19 +261,12 @@ static hx_error *judge_roots(hx_typing *typing, struct hx_snapshot *snapshot)
     return NULL;
 }
 
-hx_error *hx_typing_judge(hx_typing *typing, struct hx_snapshot *snapshot)
+static void deinit_judging(struct judging *judging)
 {
-    struct judging judging = {.typing = typing, .snapshot = snapshot, .graph = &snapshot->graph};
-    if (!snapshot->graph.typed || !snapshot->graph.evidence)
-        return NULL;
-    hx_error *err = judge_objects(&judging);
-    if (!err)
-        err = judge_roots(typing, snapshot);
-    free(judging.wanted);
-    hx_vec_free(&judging.loose);
-    hx_vec_free(&judging.fields);
-    hx_pairs_free(&judging.field_of);
-    return err;
+    free(judging->wanted);
+    hx_vec_free(&judging->loose);
+    hx_vec_free(&judging->fields);
+    hx_pairs_free(&judging->field_of);
 }
 
 /* --- fields ---------------------------------------------------------------------- */
@@ -349,6 +343,22 @@ static hx_error *add_field(struct layouts *layouts, uint32_t number, uint64_t of
     return err;
 }
 
+/* The layout of a type that an object has: nearly always known by then. */
+static hx_error *layout_of_object(struct layouts *layouts, hx_obj object, uint32_t type,
+                                  uint32_t *ret)
+{
+    struct hx_snapshot *snapshot = layouts->snapshot;
+    const struct hx_graph *graph = &snapshot->graph;
+    const bool repeats = graph->typed[object] & HX_TYPED_REPEATS;
+    uint32_t *layout = &snapshot->types.v[graph->type[object]].layout;
+    if (*layout > layouts->before && layouts->type.v[*layout - 1] == type &&
+        snapshot->layouts.v[*layout - 1].repeats == repeats)
+        return *ret = *layout - 1, NULL;
+    HX_TRY(layout_of(layouts, type, repeats, ret));
+    *layout = *ret + 1;
+    return NULL;
+}
+
 static hx_error *object_fields(struct layouts *layouts)
 {
     struct hx_snapshot *snapshot = layouts->snapshot;
@@ -360,8 +370,7 @@ static hx_error *object_fields(struct layouts *layouts)
                  layout;
         if (!type)
             continue;
-        HX_TRY(layout_of(layouts, type, graph->typed[i] & HX_TYPED_REPEATS, &layout));
-        snapshot->types.v[graph->type[i]].layout = layout + 1;
+        HX_TRY(layout_of_object(layouts, i, type, &layout));
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++)
             HX_TRY(add_field(layouts, layout, hx_edge_offset(graph->edge[e])));
     }
@@ -400,25 +409,94 @@ static int compare_fields(const void *a, const void *b)
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-hx_error *hx_typing_layouts(hx_typing *typing, struct hx_snapshot *snapshot)
+static void sort_fields(struct hx_snapshot *snapshot)
 {
-    struct layouts layouts = {
-        .typing = typing, .snapshot = snapshot, .before = (uint32_t)snapshot->layouts.n};
-    hx_error *err = NULL;
-    while (!err && layouts.type.n < layouts.before)
-        err = hx_vec_push(&layouts.type, 0) && hx_vec_push(&layouts.known, 0) ? NULL
-                                                                              : hx_error_nomem();
-    if (!err && snapshot->graph.typed)
-        err = object_fields(&layouts);
-    if (!err)
-        err = root_fields(&layouts);
     for (size_t i = 0; i < snapshot->layouts.n; i++)
         if (snapshot->layouts.v[i].fields.n)
             qsort(snapshot->layouts.v[i].fields.v, snapshot->layouts.v[i].fields.n,
                   sizeof(struct hx_field), compare_fields);
-    hx_pairs_free(&layouts.of);
-    hx_pairs_free(&layouts.fields);
-    hx_vec_free(&layouts.type);
-    hx_vec_free(&layouts.known);
+}
+
+static void deinit_layouts(struct layouts *layouts)
+{
+    hx_pairs_free(&layouts->of);
+    hx_pairs_free(&layouts->fields);
+    hx_vec_free(&layouts->type);
+    hx_vec_free(&layouts->known);
+}
+
+/* --- both ------------------------------------------------------------------------ */
+
+/* Maps of all types that objects have and of what their words point to: two threads read them. */
+static hx_error *make_maps(hx_typing *typing)
+{
+    const struct hx_type_table *table = typing->source.table;
+    const struct hx_word_map *map;
+    for (size_t i = 0; i < typing->number.n; i++) {
+        if (typing->number.v[i] >= table->n_types)
+            continue;
+        HX_TRY(hx_word_map_of(&typing->maps, typing->number.v[i], &map));
+        const struct hx_word_map words = *map; /* maps can move */
+        for (size_t w = 0; w < (size_t)words.n + words.tail; w++) {
+            const uint32_t type = HX_WORD_TYPE(words.word[w]);
+            if (HX_WORD_TARGET(words.word[w]) && type < table->n_types)
+                HX_TRY(hx_word_map_of(&typing->maps, hx_typing_element(table, type), &map));
+        }
+    }
+    return NULL;
+}
+
+struct fields_aside {
+    struct layouts layouts;
+    hx_error *error;
+};
+
+static void object_fields_aside(void *context)
+{
+    struct fields_aside *aside = context;
+    aside->error = object_fields(&aside->layouts);
+}
+
+/* Ranks and fields, which have nothing in common but types. */
+static hx_error *tell_objects(struct judging *judging, struct fields_aside *fields)
+{
+    const struct hx_graph *graph = judging->graph;
+    struct hx_aside aside = {0};
+    if (!graph->typed)
+        return NULL;
+    HX_TRY(make_maps(judging->typing));
+    const bool alone = hx_threads(judging->typing->source.threads) < 2;
+    if (alone)
+        object_fields_aside(fields);
+    else
+        hx_aside_begin(object_fields_aside, fields, &aside);
+    hx_error *err = graph->evidence ? judge_objects(judging) : NULL;
+    if (!alone)
+        hx_aside_end(&aside);
+    if (err)
+        hx_error_free(hx_steal(fields->error));
+    return err ? err : fields->error;
+}
+
+hx_error *hx_typing_tell(hx_typing *typing, struct hx_snapshot *snapshot)
+{
+    struct judging judging = {.typing = typing, .snapshot = snapshot, .graph = &snapshot->graph};
+    struct fields_aside fields = {.layouts = {.typing = typing,
+                                              .snapshot = snapshot,
+                                              .before = (uint32_t)snapshot->layouts.n}};
+    struct layouts *layouts = &fields.layouts;
+    hx_error *err = NULL;
+    while (!err && layouts->type.n < layouts->before)
+        err = hx_vec_push(&layouts->type, 0) && hx_vec_push(&layouts->known, 0) ? NULL
+                                                                                : hx_error_nomem();
+    if (!err)
+        err = tell_objects(&judging, &fields);
+    if (!err && snapshot->graph.typed && snapshot->graph.evidence)
+        err = judge_roots(typing, snapshot);
+    if (!err)
+        err = root_fields(layouts);
+    sort_fields(snapshot);
+    deinit_judging(&judging);
+    deinit_layouts(layouts);
     return err;
 }

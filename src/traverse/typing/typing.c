@@ -21,7 +21,7 @@
 #define CHECK      0xffff
 #define SITE_LEAST 8 /* typed objects of a site */
 
-/* graph.typed while objects are typed: */
+/* A bit of what is known of an object: */
 #define PENDING 128 /* on the stack, or one that found no room there */
 
 /* --- does it fit? ---------------------------------------------------------------- */
@@ -58,9 +58,9 @@ static bool edges_agree(const struct hx_spread *spread, hx_obj object,
 
 static void push_object(struct hx_spread *spread, hx_obj object)
 {
-    if (spread->graph->typed[object] & PENDING)
+    if (spread->known[object].typed & PENDING)
         return;
-    spread->graph->typed[object] |= PENDING;
+    spread->known[object].typed |= PENDING;
     if (spread->n_stack < HX_SPREAD_STACK)
         spread->stack[spread->n_stack++] = object;
     else
@@ -70,13 +70,13 @@ static void push_object(struct hx_spread *spread, hx_obj object)
 static hx_error *give_type(struct hx_spread *spread, hx_obj object, const struct hx_vote *vote,
                            const struct hx_word_map *map)
 {
-    hx_typed *typed = &spread->graph->typed[object];
-    if (HX_TYPED_SOURCE(*typed) != HX_TYPED_NOT)
+    struct hx_known *known = &spread->known[object];
+    if (HX_TYPED_SOURCE(known->typed) != HX_TYPED_NOT)
         HX_TRY(hx_typing_doubt(spread, object));
-    spread->graph->type[object] = vote->type;
-    *typed = (hx_typed)(HX_TYPED(vote->confidence, HX_TYPED_POINTER) |
-                        (vote->fit == HX_FIT_SEVERAL ? HX_TYPED_REPEATS : 0) |
-                        (*typed & (HX_TYPED_CONFLICT | PENDING)));
+    known->type = vote->type;
+    known->typed = (hx_typed)(HX_TYPED(vote->confidence, HX_TYPED_POINTER) |
+                              (vote->fit == HX_FIT_SEVERAL ? HX_TYPED_REPEATS : 0) |
+                              (known->typed & (HX_TYPED_CONFLICT | PENDING)));
     if (!map->scalars && (map->n || map->tail))
         push_object(spread, object);
     return NULL;
@@ -101,12 +101,12 @@ static hx_error *explains_as_much(struct hx_spread *spread, hx_obj object,
                                   const struct hx_vote *vote, bool *ret)
 {
     const struct hx_graph *graph = spread->graph;
+    const struct hx_known *known = &spread->known[object];
     const struct hx_word_map *map;
-    if (graph->type[object] & HX_TYPE_BY_VTABLE)
+    if (known->type & HX_TYPE_BY_VTABLE)
         return *ret = true, NULL;
-    HX_TRY(hx_word_map_of(&spread->typing->maps, graph->type[object], &map));
-    const unsigned before =
-        count_pointers(graph, object, map, graph->typed[object] & HX_TYPED_REPEATS);
+    HX_TRY(hx_word_map_of(&spread->typing->maps, known->type, &map));
+    const unsigned before = count_pointers(graph, object, map, known->typed & HX_TYPED_REPEATS);
     HX_TRY(hx_word_map_of(&spread->typing->maps, vote->type, &map));
     *ret = count_pointers(graph, object, map, vote->fit == HX_FIT_SEVERAL) >= before;
     return NULL;
@@ -116,10 +116,9 @@ static hx_error *explains_as_much(struct hx_spread *spread, hx_obj object,
 static hx_error *weigh_vote(struct hx_spread *spread, hx_obj object, const struct hx_vote *vote,
                             const struct hx_word_map *map)
 {
-    const struct hx_graph *graph = spread->graph;
-    uint8_t *votes = &spread->votes[object];
-    const uint32_t has = graph->type[object];
-    const enum hx_confidence confidence = HX_TYPED_CONFIDENCE(graph->typed[object]);
+    struct hx_known *known = &spread->known[object];
+    const uint32_t has = known->type;
+    const enum hx_confidence confidence = HX_TYPED_CONFIDENCE(known->typed);
     /* `likely`: somewhere in the block is an object of that class; what is around it may be known.
      */
     const bool by_vtable = confidence == HX_CONFIDENCE_CERTAIN;
@@ -127,14 +126,14 @@ static hx_error *weigh_vote(struct hx_spread *spread, hx_obj object, const struc
         (confidence > vote->confidence || hx_typing_begins_with(spread->table, vote->type, has))) {
         HX_TRY(give_type(spread, object, vote, map));
     } else if (confidence >= vote->confidence) {
-        graph->typed[object] |= HX_TYPED_CONFLICT;
+        known->typed |= HX_TYPED_CONFLICT;
         bool better = false;
-        if (*votes & 15)
-            --*votes;
-        else if (!by_vtable && *votes >> 4 < HX_SPREAD_CHANGES)
+        if (known->votes & 15)
+            known->votes--;
+        else if (!by_vtable && known->votes >> 4 < HX_SPREAD_CHANGES)
             HX_TRY(explains_as_much(spread, object, vote, &better));
         if (better) {
-            *votes = (uint8_t)(*votes + 16);
+            known->votes = (uint8_t)(known->votes + 16);
             HX_TRY(hx_word_map_of(&spread->typing->maps, vote->type, &map));
             HX_TRY(give_type(spread, object, vote, map));
         }
@@ -156,12 +155,11 @@ static bool has_edges_behind(const struct hx_graph *graph, hx_obj object, uint64
 }
 
 /* Is there something behind what a type tells? Anything fits into the smallest block. */
-static bool may_be_more(const struct hx_graph *graph, hx_obj object, uint64_t bytes,
+static bool may_be_more(const struct hx_graph *graph, hx_obj object, uint64_t size, uint64_t bytes,
                         enum hx_fit fit)
 {
     if (fit == HX_FIT_ONE)
-        return graph->size[object] == HX_LEAST_BLOCK &&
-               has_edges_behind(graph, object, (bytes + 7) / 8 * 8);
+        return size == HX_LEAST_BLOCK && has_edges_behind(graph, object, (bytes + 7) / 8 * 8);
     return fit != HX_FIT_FLEXIBLE;
 }
 
@@ -171,7 +169,7 @@ static hx_error *widen_vote(struct hx_spread *spread, hx_obj object, uint32_t fr
                             struct hx_vote *vote)
 {
     const struct hx_graph *graph = spread->graph;
-    const uint64_t size = graph->size[object],
+    const uint64_t size = hx_known_size(spread, object),
                    requested = graph->requested ? graph->requested[object] : HX_NO_REQUEST;
     const struct hx_word_map *map;
     const bool array = vote->fit == HX_FIT_SEVERAL && !self;
@@ -212,7 +210,7 @@ static hx_error *judge_vote(struct hx_spread *spread, hx_obj object, uint32_t wo
 {
     const struct hx_graph *graph = spread->graph;
     const struct hx_type_table *table = spread->table;
-    const uint64_t size = graph->size[object],
+    const uint64_t size = hx_known_size(spread, object),
                    requested = graph->requested ? graph->requested[object] : HX_NO_REQUEST;
     const bool many = word & HX_WORD_MANY;
     vote->confidence = HX_CONFIDENCE_LIKELY;
@@ -227,7 +225,7 @@ static hx_error *judge_vote(struct hx_spread *spread, hx_obj object, uint32_t wo
              has_edges_behind(graph, object, type->size))
         vote->fit = HX_FIT_SEVERAL; /* the smallest block has room for three */
     else if (!many && hx_type_is_record(type) && type->size && type->size < size &&
-             may_be_more(graph, object, type->size, vote->fit)) {
+             may_be_more(graph, object, size, type->size, vote->fit)) {
         HX_TRY(widen_vote(spread, object, from, (*map)->self, vote));
         HX_TRY(hx_word_map_of(&spread->typing->maps, vote->type, map));
     }
@@ -238,13 +236,12 @@ static hx_error *judge_vote(struct hx_spread *spread, hx_obj object, uint32_t wo
 static hx_error *take_vote(struct hx_spread *spread, hx_obj object, const struct hx_vote *vote,
                            const struct hx_word_map *map)
 {
-    const struct hx_graph *graph = spread->graph;
-    const hx_typed typed = graph->typed[object];
-    if (HX_TYPED_SOURCE(typed) == HX_TYPED_NOT)
+    const struct hx_known *known = &spread->known[object];
+    if (HX_TYPED_SOURCE(known->typed) == HX_TYPED_NOT)
         return give_type(spread, object, vote, map);
-    if (graph->type[object] != vote->type)
+    if (known->type != vote->type)
         return weigh_vote(spread, object, vote, map);
-    if (vote->confidence < HX_TYPED_CONFIDENCE(typed)) /* it was a guess */
+    if (vote->confidence < HX_TYPED_CONFIDENCE(known->typed)) /* it was a guess */
         return give_type(spread, object, vote, map);
     return NULL;
 }
@@ -252,16 +249,15 @@ static hx_error *take_vote(struct hx_spread *spread, hx_obj object, const struct
 /* A word of a `from`, or of a root, says something of what it points to. */
 static hx_error *vote_for(struct hx_spread *spread, hx_obj object, uint32_t word, uint32_t from)
 {
-    struct hx_graph *graph = spread->graph;
+    const struct hx_known *known = &spread->known[object];
     const struct hx_word_map *map;
     struct hx_vote vote = {.type = HX_WORD_TYPE(word)};
     if (vote.type < spread->table->n_types)
         vote.type = hx_typing_element(spread->table, vote.type);
-    const bool typed = HX_TYPED_SOURCE(graph->typed[object]) != HX_TYPED_NOT;
-    if (typed && hx_typing_is_a(spread, graph->type[object], vote.type)) {
+    if (HX_TYPED_SOURCE(known->typed) != HX_TYPED_NOT &&
+        hx_typing_is_a(spread, known->type, vote.type)) {
         hx_typing_support(spread, object);
-        if (graph->type[object] != vote.type ||
-            HX_TYPED_CONFIDENCE(graph->typed[object]) != HX_CONFIDENCE_GUESS)
+        if (known->type != vote.type || HX_TYPED_CONFIDENCE(known->typed) != HX_CONFIDENCE_GUESS)
             return NULL;
     }
     if (!is_telling(spread->table, vote.type))
@@ -276,11 +272,11 @@ static hx_error *vote_for(struct hx_spread *spread, hx_obj object, uint32_t word
 static hx_error *vote_for_one_of(struct hx_spread *spread, enum hx_edge_kind kind, hx_obj object,
                                  uint32_t word)
 {
-    const struct hx_graph *graph = spread->graph;
+    const struct hx_known *known = &spread->known[object];
     const struct hx_word_map *map;
     struct hx_vote vote;
-    if (HX_TYPED_SOURCE(graph->typed[object]) != HX_TYPED_NOT &&
-        hx_typing_speaks_for(spread, kind, word, graph->type[object])) {
+    if (HX_TYPED_SOURCE(known->typed) != HX_TYPED_NOT &&
+        hx_typing_speaks_for(spread, kind, word, known->type)) {
         hx_typing_support(spread, object);
         return NULL;
     }
@@ -296,13 +292,14 @@ static hx_error *vote_for_one_of(struct hx_spread *spread, enum hx_edge_kind kin
 static hx_error *vote_for_counted(struct hx_spread *spread, hx_obj object, uint32_t word)
 {
     const struct hx_graph *graph = spread->graph;
-    const uint64_t size = graph->size[object],
+    const uint64_t size = hx_known_size(spread, object),
                    requested = graph->requested ? graph->requested[object] : HX_NO_REQUEST;
     struct hx_vote vote = {.fit = HX_FIT_ONE, .confidence = HX_CONFIDENCE_LIKELY};
     const struct hx_word_map *map;
     const uint32_t type = HX_WORD_TYPE(word);
-    if (HX_TYPED_SOURCE(graph->typed[object]) != HX_TYPED_NOT || type >= spread->table->n_types ||
-        spread->table->type[type].kind != HX_TYPE_RECORD || size < 16)
+    if (HX_TYPED_SOURCE(spread->known[object].typed) != HX_TYPED_NOT ||
+        type >= spread->table->n_types || spread->table->type[type].kind != HX_TYPE_RECORD ||
+        size < 16)
         return NULL;
     const enum hx_fit fit = hx_typing_fit_many(
         spread->table, type, size - 8, requested == HX_NO_REQUEST ? requested : requested - 8);
@@ -336,6 +333,13 @@ static hx_error *weigh_first_saying(struct hx_spread *spread)
     return vote_by_edge(spread, said.kind, said.object, said.word, said.from);
 }
 
+/* Does a word say once more what is known? Then nothing else is looked at. */
+static bool is_settled(const struct hx_known *known, uint32_t word)
+{
+    return HX_TYPED_SOURCE(known->typed) != HX_TYPED_NOT && known->type == HX_WORD_TYPE(word) &&
+           HX_TYPED_CONFIDENCE(known->typed) != HX_CONFIDENCE_GUESS;
+}
+
 /* What it is held against lies anywhere in memory; that is read ahead in two steps. */
 static hx_error *add_saying(struct hx_spread *spread, enum hx_edge_kind kind, hx_obj object,
                             uint32_t word, uint32_t from)
@@ -343,19 +347,18 @@ static hx_error *add_saying(struct hx_spread *spread, enum hx_edge_kind kind, hx
     const struct hx_graph *graph = spread->graph;
     if (!HX_WORD_TARGET(word))
         return NULL;
-    __builtin_prefetch(&graph->typed[object]);
-    __builtin_prefetch(&graph->type[object]);
-    __builtin_prefetch(&graph->size[object]);
+    __builtin_prefetch(&spread->known[object]);
     __builtin_prefetch(&graph->fwd[object]);
-    __builtin_prefetch(&spread->votes[object]);
     spread->saying[spread->end_saying++ % HX_SPREAD_SAYINGS] =
         (struct hx_saying){object, word, from, kind};
     if (spread->end_saying - spread->first_saying >= HX_SPREAD_SAYINGS / 2) {
         const struct hx_saying *middle =
             &spread->saying[(spread->end_saying - HX_SPREAD_SAYINGS / 2) % HX_SPREAD_SAYINGS];
-        __builtin_prefetch(&graph->edge[graph->fwd[middle->object]]);
-        if (graph->evidence)
-            __builtin_prefetch(&graph->evidence[graph->fwd[middle->object]]);
+        if (!is_settled(&spread->known[middle->object], middle->word)) {
+            __builtin_prefetch(&graph->edge[graph->fwd[middle->object]]);
+            if (graph->evidence)
+                __builtin_prefetch(&graph->evidence[graph->fwd[middle->object]]);
+        }
     }
     return spread->end_saying - spread->first_saying == HX_SPREAD_SAYINGS
                ? weigh_first_saying(spread)
@@ -368,15 +371,15 @@ HX_PREFETCHES void look_ahead(const struct hx_spread *spread)
     if (spread->n_stack > AHEAD) {
         const hx_obj later = spread->stack[spread->n_stack - AHEAD];
         __builtin_prefetch(&spread->graph->fwd[later]);
-        __builtin_prefetch(&spread->graph->type[later]);
+        __builtin_prefetch(&spread->known[later]);
     }
 }
 
 hx_error *hx_spread_object(struct hx_spread *spread, hx_obj object)
 {
     const struct hx_graph *graph = spread->graph;
-    const hx_typed typed = graph->typed[object];
-    const uint32_t type = graph->type[object];
+    const hx_typed typed = spread->known[object].typed;
+    const uint32_t type = spread->known[object].type;
     const hx_eidx end = graph->fwd[(size_t)object + 1];
     const struct hx_word_map *map;
     if (type & HX_TYPE_BY_VTABLE)
@@ -403,8 +406,8 @@ hx_error *hx_spread_all(struct hx_spread *spread, const struct hx_progress *prog
         if (!spread->n_stack && spread->overflow) {
             spread->overflow = false;
             for (hx_obj i = 0; i < spread->graph->n; i++)
-                if (spread->graph->typed[i] & PENDING) {
-                    spread->graph->typed[i] &= (hx_typed)~PENDING;
+                if (spread->known[i].typed & PENDING) {
+                    spread->known[i].typed &= (hx_typed)~PENDING;
                     push_object(spread, i);
                 }
         }
@@ -412,7 +415,7 @@ hx_error *hx_spread_all(struct hx_spread *spread, const struct hx_progress *prog
             return NULL;
         look_ahead(spread);
         const hx_obj object = spread->stack[--spread->n_stack];
-        spread->graph->typed[object] &= (hx_typed)~PENDING;
+        spread->known[object].typed &= (hx_typed)~PENDING;
         HX_TRY(hx_spread_object(spread, object));
         if ((spread->done & CHECK) != CHECK)
             continue;
@@ -476,7 +479,7 @@ static hx_error *spread_roots(struct hx_spread *spread, bool scratch,
         uint32_t type, word;
         bool is_typed;
         if (edge->kind > HX_EDGE_INTERIOR || root->kind == HX_ROOT_NAMED ||
-            hx_root_is_scratch(root) != scratch || (scratch && spread->graph->typed[edge->target]))
+            hx_root_is_scratch(root) != scratch || (scratch && spread->known[edge->target].typed))
             continue;
         HX_TRY(hx_typing_root_word(spread->typing, snapshot, edge, &is_typed, &type, &word));
         if (!is_typed)
@@ -540,28 +543,28 @@ static hx_error *spread_known(struct hx_spread *spread)
         *class = (uint32_t)i;
     }
     for (hx_obj i = 0; i < graph->n; i++) {
-        if (graph->type[i] >= snapshot->types.n)
+        struct hx_known *known = &spread->known[i];
+        if (known->type >= snapshot->types.n)
             continue;
-        const uint32_t type = graph->type[i], number = typing->number.v[type];
-        hx_typed *typed = &graph->typed[i];
-        const enum hx_type_source source = HX_TYPED_SOURCE(*typed);
+        const uint32_t type = known->type, number = typing->number.v[type];
+        const enum hx_type_source source = HX_TYPED_SOURCE(known->typed);
         if (source == HX_TYPED_PYTHON) {
-            graph->type[i] = HX_TYPE_BY_VTABLE | type;
+            known->type = HX_TYPE_BY_VTABLE | type;
             continue;
         }
         if (source != HX_TYPED_NOT && source != HX_TYPED_VTABLE) {
-            graph->type[i] = again[type] ? HX_NO_TYPE : HX_TYPE_BY_VTABLE | type;
-            *typed = again[type] ? 0 : *typed;
+            known->type = again[type] ? HX_NO_TYPE : HX_TYPE_BY_VTABLE | type;
+            known->typed = again[type] ? 0 : known->typed;
             continue;
         }
         /* `likely` is an object within the block, or at its start: only then it is as large. */
         const bool whole =
             !(number & HX_TYPE_BY_VTABLE) && hx_typing_is_whole(typing, graph, i, number);
-        graph->type[i] = whole ? number : HX_TYPE_BY_VTABLE | type;
+        known->type = whole ? number : HX_TYPE_BY_VTABLE | type;
         if (source == HX_TYPED_NOT)
-            *typed = HX_TYPED(snapshot->types.v[type].confidence, HX_TYPED_VTABLE);
+            known->typed = HX_TYPED(snapshot->types.v[type].confidence, HX_TYPED_VTABLE);
         if (whole) {
-            spread->votes[i] = HX_SUPPORT_MAX;
+            known->votes = HX_SUPPORT_MAX;
             push_object(spread, i);
         }
     }
@@ -578,7 +581,7 @@ struct site_vote {
 
 static hx_error *type_by_site(struct hx_spread *spread)
 {
-    struct hx_graph *graph = spread->graph;
+    const struct hx_graph *graph = spread->graph;
     const size_t n = spread->snapshot->sites.n;
     if (!graph->site || !n)
         return NULL;
@@ -588,12 +591,13 @@ static hx_error *type_by_site(struct hx_spread *spread)
         for (hx_obj i = 0; i < graph->n; i++) {
             if (graph->site[i] >= n)
                 continue;
+            struct hx_known *known = &spread->known[i];
             struct site_vote *vote = &votes[graph->site[i]];
-            const bool typed = graph->typed[i] != 0, repeats = graph->typed[i] & HX_TYPED_REPEATS;
-            const bool same = graph->type[i] == vote->type && repeats == vote->repeats;
+            const bool typed = known->typed != 0, repeats = known->typed & HX_TYPED_REPEATS;
+            const bool same = known->type == vote->type && repeats == vote->repeats;
             if (pass == 0 && typed) {
                 if (!vote->left) {
-                    vote->type = graph->type[i];
+                    vote->type = known->type;
                     vote->repeats = repeats;
                 }
                 vote->left += same || !vote->left ? 1 : -1u;
@@ -611,9 +615,9 @@ static hx_error *type_by_site(struct hx_spread *spread)
                 if (fit == HX_FIT_NOT || (fit == HX_FIT_SEVERAL) != vote->repeats ||
                     !edges_agree(spread, i, map, fit))
                     continue;
-                graph->type[i] = vote->type;
-                graph->typed[i] = (hx_typed)(HX_TYPED(HX_CONFIDENCE_GUESS, HX_TYPED_SITE) |
-                                             (vote->repeats ? HX_TYPED_REPEATS : 0));
+                known->type = vote->type;
+                known->typed = (hx_typed)(HX_TYPED(HX_CONFIDENCE_GUESS, HX_TYPED_SITE) |
+                                          (vote->repeats ? HX_TYPED_REPEATS : 0));
             }
         }
     return NULL;
@@ -625,24 +629,16 @@ static hx_error *type_by_site(struct hx_spread *spread)
 static void settle_confidence(struct hx_spread *spread)
 {
     for (hx_obj i = 0; i < spread->graph->n; i++) {
-        hx_typed *typed = &spread->graph->typed[i];
-        if (*typed & HX_TYPED_CONFLICT && HX_TYPED_SOURCE(*typed) == HX_TYPED_POINTER &&
-            (spread->votes[i] & 15) < 2)
-            *typed = (hx_typed)((*typed & ~HX_TYPED(3, 7)) |
-                                HX_TYPED(HX_CONFIDENCE_GUESS, HX_TYPED_POINTER));
+        struct hx_known *known = &spread->known[i];
+        if (known->typed & HX_TYPED_CONFLICT && HX_TYPED_SOURCE(known->typed) == HX_TYPED_POINTER &&
+            (known->votes & 15) < 2)
+            known->typed = (hx_typed)((known->typed & ~HX_TYPED(3, 7)) |
+                                      HX_TYPED(HX_CONFIDENCE_GUESS, HX_TYPED_POINTER));
     }
 }
 
 static hx_error *type_objects(struct hx_spread *spread, const struct hx_progress *progress)
 {
-    struct hx_graph *graph = spread->graph;
-    if (!graph->type) {
-        HX_TRY(hx_big_array(graph->type, graph->n));
-        memset(graph->type, 0xff, graph->n * sizeof *graph->type);
-    }
-    if (!graph->typed)
-        HX_TRY(hx_big_array(graph->typed, graph->n));
-    HX_TRY(hx_big_array(spread->votes, graph->n));
     HX_NEED(spread->stack = malloc(HX_SPREAD_STACK * sizeof *spread->stack));
     HX_TRY(spread_known(spread));
     HX_TRY(hx_spread_all(spread, progress));
@@ -651,6 +647,33 @@ static hx_error *type_objects(struct hx_spread *spread, const struct hx_progress
     HX_TRY(hx_typing_take_back(spread, progress));
     settle_confidence(spread);
     return type_by_site(spread);
+}
+
+/* From the graph, which is without types meanwhile. */
+static hx_error *take_known(struct hx_spread *spread)
+{
+    struct hx_graph *graph = spread->graph;
+    HX_TRY(hx_big_array(spread->known, graph->n));
+    for (hx_obj i = 0; i < graph->n; i++)
+        spread->known[i] = (struct hx_known){
+            .type = graph->type ? graph->type[i] : HX_NO_TYPE,
+            .typed = graph->typed ? graph->typed[i] : 0,
+            .size = (uint16_t)(graph->size[i] < UINT16_MAX ? graph->size[i] : UINT16_MAX)};
+    hx_big_array_free(graph->type);
+    hx_big_array_free(graph->typed);
+    return NULL;
+}
+
+static hx_error *give_known(struct hx_spread *spread)
+{
+    struct hx_graph *graph = spread->graph;
+    HX_TRY(hx_big_array(graph->type, graph->n));
+    HX_TRY(hx_big_array(graph->typed, graph->n));
+    for (hx_obj i = 0; i < graph->n; i++) {
+        graph->type[i] = spread->known[i].type;
+        graph->typed[i] = spread->known[i].typed;
+    }
+    return NULL;
 }
 
 hx_error *hx_typing_find(struct hx_snapshot *snapshot, const struct hx_typing_source *source,
@@ -664,10 +687,14 @@ hx_error *hx_typing_find(struct hx_snapshot *snapshot, const struct hx_typing_so
         .typing = typing, .snapshot = snapshot, .graph = &snapshot->graph, .table = source->table};
     uint64_t begun = hx_timing_begin();
     if (snapshot->graph.n) {
-        hx_error *err = type_objects(&spread, progress);
+        hx_error *err = take_known(&spread);
+        if (!err)
+            err = type_objects(&spread, progress);
+        if (!err)
+            err = give_known(&spread);
         free(spread.stack);
         free(spread.doubtful);
-        hx_big_array_free(spread.votes);
+        hx_big_array_free(spread.known);
         HX_TRY(err);
         HX_TRY(hx_typing_name_types(typing, snapshot));
     }

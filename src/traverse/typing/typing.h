@@ -40,12 +40,9 @@ typedef struct hx_typing hx_typing;
 hx_error *hx_typing_find(struct hx_snapshot *snapshot, const struct hx_typing_source *source,
                          const struct hx_progress *progress, hx_typing **ret);
 
-/* Ranks the words of typed objects by their types (rules `pointer`, `scalar` and `other`), once
- * other rules have judged them. */
-hx_error *hx_typing_judge(hx_typing *typing, struct hx_snapshot *snapshot);
-
-/* Fills snapshot.layouts: the fields that edges and root edges go through. */
-hx_error *hx_typing_layouts(hx_typing *typing, struct hx_snapshot *snapshot);
+/* What types say of words, once other rules have judged these: ranks (rules `pointer`, `scalar`,
+ * `other` and `lent`), and snapshot.layouts, the fields that edges and root edges go through. */
+hx_error *hx_typing_tell(hx_typing *typing, struct hx_snapshot *snapshot);
 
 void hx_typing_destroy(hx_typing *typing); /* NULL is legal */
 
