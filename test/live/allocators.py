@@ -285,4 +285,5 @@ def damaged(folder):
 
 
 if __name__ == "__main__":
-    live.main(blocks, after_fork, churning, cores, damaged, long=(blocks, after_fork, churning, cores))
+    LONG = (after_fork, churning, cores)
+    live.main(blocks, *LONG, damaged, long=(blocks, *LONG), shifts=LONG)

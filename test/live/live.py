@@ -172,10 +172,10 @@ def is_set(variable):
     return os.environ.get(variable, "0") not in ("", "0")
 
 
-def main(*tests, traces=True, long=(), turns=(), nightly=()):
+def main(*tests, traces=True, long=(), turns=(), shifts=(), nightly=()):
     """Runs the tests whose names are on the command line, or all. traces: they need ptrace. long:
-    HX_QUICK=1 leaves these out, and half of `turns`, at random. nightly: they need HX_NIGHTLY=1, or
-    their name."""
+    HX_QUICK=1 leaves these out, and half of `turns`, at random. shifts: half of these run, at random,
+    but for HX_NIGHTLY=1. nightly: they need HX_NIGHTLY=1, or their name."""
     failed = skipped = passed = 0
     try:
         if traces:
@@ -187,7 +187,8 @@ def main(*tests, traces=True, long=(), turns=(), nightly=()):
         later = [] if sys.argv[1:] else random.sample(turns, len(turns) // 2)
         tests = [t for t in tests if t not in long and t not in later]
     if not is_set("HX_NIGHTLY") and not sys.argv[1:]:
-        tests = [t for t in tests if t not in nightly]
+        off = random.sample(shifts, len(shifts) // 2)
+        tests = [t for t in tests if t not in nightly and t not in off]
     chosen = [t for t in tests if not sys.argv[1:] or t.__name__ in sys.argv[1:]]
     for test in chosen:
         begin = time.monotonic()

@@ -75,7 +75,7 @@ def main():
     if WRAP and not sys.argv[1:]:
         scripts = [script for i, script in enumerate(scripts) if not i or
                    os.path.dirname(script) != os.path.dirname(scripts[i - 1])]
-        scripts = scripts if NIGHTLY else scripts[random.randrange(5)::5]
+        scripts = scripts if NIGHTLY else scripts[random.randrange(10)::10]
     if not scripts:
         sys.exit("FAIL: there are no scripts")
     jobs = []
