@@ -16,7 +16,6 @@
 #include "base/vote.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define AHEAD      16 /* edges */
 #define CHECK_MASK 0xffff
@@ -75,8 +74,9 @@ struct contests {
     uint32_t n_held;
     uint64_t *holders; /* and bit for each such holder */
     uint64_t *rooted;  /* bit for each object that a variable points to */
+    uint64_t *seed;    /* and for each where a holder spreads from */
     struct into *into; /* for each object */
-    uint32_t *tight;   /* edges by which the object is as near as it is */
+    uint32_t *tight;   /* edges by which the object is as near as it is; NULL: nobody has asked */
     hx_obj *queue, *contested;
     size_t n_contested;
     struct hx_big into_mem, tight_mem, queue_mem, contested_mem;
@@ -314,39 +314,57 @@ static bool edge_is_tight(const struct contests *contests, hx_obj from, hx_eidx 
 }
 
 /* Of all objects, by how many edges they are as near as they are. */
-static void count_tight(struct contests *contests)
+static hx_error *count_tight(struct contests *contests)
 {
     const struct hx_graph *graph = contests->graph;
-    memset(contests->tight, 0, graph->n * sizeof *contests->tight);
+    HX_TRY(hx_big_array(contests->tight, graph->n));
+    HX_NEED(contests->seed = calloc(graph->n / 64 + 1, sizeof *contests->seed));
     for (hx_obj i = 0; i < graph->n; i++)
-        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++)
+        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++)
             if (edge_is_tight(contests, i, e))
                 contests->tight[hx_edge_target(graph->edge[e])]++;
+    return NULL;
 }
 
-/* What only objects of the queue lead to gets a holder as they have. */
-static void spread_holder(struct contests *contests, size_t tail)
+/* From an object of the queue on, or back again: by so many edges fewer, or more, are those as near
+ * as they are that it leads to. Forward: those that only objects of the queue lead to join it. */
+static size_t step_tight(struct contests *contests, hx_obj from, bool forward, size_t tail)
 {
     const struct hx_graph *graph = contests->graph;
     uint32_t *of = contests->work->holders->of;
-    count_tight(contests);
-    for (size_t k = 0; k < tail; k++)
-        contests->tight[contests->queue[k]] = 0;
-    for (size_t head = 0; head < tail; head++) {
-        hx_obj i = contests->queue[head];
-        for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
-            hx_obj to = hx_edge_target(graph->edge[e]);
-            if (!contests->tight[to] || !edge_is_tight(contests, i, e) || --contests->tight[to])
-                continue;
-            of[to] = of[i];
-            contests->queue[tail++] = to;
-        }
+    for (hx_eidx e = graph->fwd[from]; e < graph->fwd[(size_t)from + 1]; e++) {
+        const hx_obj to = hx_edge_target(graph->edge[e]);
+        if (hx_bit(contests->seed, to) || !edge_is_tight(contests, from, e))
+            continue;
+        contests->tight[to] += forward ? -1u : 1;
+        if (!forward || contests->tight[to])
+            continue;
+        of[to] = of[from];
+        contests->queue[tail++] = to;
     }
+    return tail;
+}
+
+/* What only objects of the queue lead to gets a holder as they have. */
+static hx_error *spread_holder(struct contests *contests, size_t seeds)
+{
+    size_t tail = seeds;
+    if (!contests->tight)
+        HX_TRY(count_tight(contests));
+    for (size_t k = 0; k < seeds; k++)
+        hx_bit_set(contests->seed, contests->queue[k]);
+    for (size_t head = 0; head < tail; head++)
+        tail = step_tight(contests, contests->queue[head], true, tail);
+    for (size_t head = 0; head < tail; head++)
+        step_tight(contests, contests->queue[head], false, tail);
+    for (size_t k = 0; k < seeds; k++)
+        hx_bit_clear(contests->seed, contests->queue[k]);
+    return NULL;
 }
 
 /* Blocks that serve one holder go to that one, others to nobody. *ret: some have another one now.
  */
-static bool settle_pools(struct contests *contests, bool mixed)
+static hx_error *settle_pools(struct contests *contests, bool mixed, bool *ret)
 {
     uint32_t *of = contests->work->holders->of;
     size_t tail = 0;
@@ -363,20 +381,20 @@ static bool settle_pools(struct contests *contests, bool mixed)
             of[to] = holder;
             contests->queue[tail++] = to;
         }
-    if (tail)
-        spread_holder(contests, tail);
-    return tail > 0;
+    *ret = tail > 0;
+    return tail ? spread_holder(contests, tail) : NULL;
 }
 
 /* What crosses, once pools have holders. */
 static hx_error *find_crossings_and_pools(struct contests *contests)
 {
-    bool moved = false;
+    bool moved = true;
+    unsigned passes = 0;
     HX_TRY(find_rooted(contests));
     HX_TRY(each_part(contests, find_crossings));
-    for (unsigned pass = 0; pass < PASSES && settle_pools(contests, false); pass++)
-        moved = true;
-    if (!moved)
+    for (; moved && passes < PASSES; passes++)
+        HX_TRY(settle_pools(contests, false, &moved));
+    if (passes == 1)
         return NULL;
     for (unsigned i = 0; i < contests->threads; i++)
         contests->part[i].edges.n = contests->part[i].pointers.n = 0;
@@ -427,15 +445,15 @@ static hx_error *sum_contests(struct contests *contests)
 static hx_error *find_contests(struct contests *contests)
 {
     const hx_obj n = contests->graph->n;
+    bool moved;
     HX_NEED(contests->part);
     HX_TRY(hx_big_array(contests->into, n));
     HX_TRY(hx_big_array(contests->queue, n));
     HX_TRY(hx_big_array(contests->contested, n));
-    HX_TRY(hx_big_array(contests->tight, n));
     HX_TRY(hx_big_array(contests->work->holders->contested, n));
     HX_TRY(find_crossings_and_pools(contests));
     HX_TRY(find_contested(contests));
-    settle_pools(contests, true);
+    HX_TRY(settle_pools(contests, true, &moved));
     return sum_contests(contests);
 }
 
@@ -455,6 +473,7 @@ hx_error *hx_contests_find(struct hx_contest_work *work)
     free(contests.part);
     free(contests.holders);
     free(contests.rooted);
+    free(contests.seed);
     hx_pairs_free(&contests.claims);
     hx_vec_free(&contests.claim);
     hx_pairs_free(&contests.held);
