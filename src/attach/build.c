@@ -220,6 +220,10 @@ static void note_runtime(hx_attach *attach, struct hx_snapshot *snapshot)
         {"runtime.mheap_", "Go", "its net/http/pprof or runtime/pprof"},
         {"JNI_CreateJavaVM", "Java", "jmap"},
         {"_ZN2v87Isolate3NewERKNS0_12CreateParamsE", "JavaScript (V8)", "its heap snapshots"},
+        {"coreclr_initialize", ".NET", "dotnet-gcdump"},
+        {"caml_gc_full_major", "OCaml", "its Gc module"},
+        {"hs_init_ghc", "Haskell (GHC)", "its +RTS -h"},
+        {"GC_gcollect", "Boehm's collector", "GC_dump()"},
         {"zend_mm_gc", "PHP", "memory_get_usage()"}};
     uint64_t addr, size;
     const struct known *found = NULL;

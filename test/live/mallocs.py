@@ -161,7 +161,9 @@ def whose(folder):
 def runtimes(folder):
     """A language with a heap of its own is named."""
     for symbol, name in (("JNI_CreateJavaVM", "Java"),
-                         ("_ZN2v87Isolate3NewERKNS0_12CreateParamsE", r"JavaScript \(V8\)"), ("zend_mm_gc", "PHP")):
+                         ("_ZN2v87Isolate3NewERKNS0_12CreateParamsE", r"JavaScript \(V8\)"), ("zend_mm_gc", "PHP"),
+                         ("coreclr_initialize", r"\.NET"), ("caml_gc_full_major", "OCaml"),
+                         ("hs_init_ghc", r"Haskell \(GHC\)"), ("GC_gcollect", "Boehm's collector")):
         library = build(folder, "libruntime.so", [f"int {symbol}(void) {{ return 0; }}"], "-shared", "-fPIC")
         notes = snapshot(folder, build(folder, "plain", [PROGRAM]), library, 0)["notes"]
         check(re.search(f"a process of {name}: ", notes), notes)
