@@ -29,13 +29,10 @@ static struct hx_snapshot *some_snapshot(struct unit_random *random, hx_obj most
     return s;
 }
 
-/* The last round has three stages: words that are not stray of whom no thread holds, of whom a
- * thread holds, and stray ones. */
-static unsigned stage_of(const struct hx_snapshot *s, const struct hx_hold_options *hold,
-                         hx_evidence evidence, unsigned round, uint32_t root)
+/* The last round has two stages: stray words are the last. */
+static unsigned stage_of(const struct hx_hold_options *hold, hx_evidence evidence, unsigned round)
 {
-    const bool stray = hx_word_rank(evidence, hold) == HX_RANK_STRAY;
-    return round != 4 ? round : stray ? 6 : hx_root_is_scratch(&s->roots.v[root]) ? 5 : 4;
+    return round == 4 && hx_word_rank(evidence, hold) == HX_RANK_STRAY ? 5 : round;
 }
 
 /* The distance in the graph of the stage, and the smallest order at it. *ret_stage: of each. */
@@ -43,9 +40,6 @@ static void nearest(const struct hx_snapshot *s, const struct hx_hold_options *h
                     const uint32_t *order, uint64_t *near, unsigned *ret_stage)
 {
     const struct hx_graph *g = &s->graph;
-    uint32_t root_of[8] = {0};
-    for (uint32_t i = 0; i < s->roots.n; i++)
-        root_of[order[i]] = i;
     for (hx_obj i = 0; i < g->n; i++)
         near[i] = UINT64_MAX;
     for (unsigned now = 1; now <= HX_STAGES; now++) {
@@ -57,8 +51,7 @@ static void nearest(const struct hx_snapshot *s, const struct hx_hold_options *h
             const unsigned round = model_root_round(s, hold, edge, false);
             const uint64_t from = (uint64_t)1 << 32 | order[edge->root];
             if (round != MODEL_UNREACHED && near[edge->target] == UINT64_MAX &&
-                stage_of(s, hold, edge->evidence, round, edge->root) <= now &&
-                from < then[edge->target])
+                stage_of(hold, edge->evidence, round) <= now && from < then[edge->target])
                 then[edge->target] = from;
         }
         for (bool more = true; more;) {
@@ -70,8 +63,7 @@ static void nearest(const struct hx_snapshot *s, const struct hx_hold_options *h
                     const unsigned round = model_word_round(s, hold, g->evidence[e]);
                     const uint64_t next = at + ((uint64_t)1 << 32);
                     if (near[to] != UINT64_MAX || round == MODEL_UNREACHED ||
-                        stage_of(s, hold, g->evidence[e], round, root_of[(uint32_t)at]) > now ||
-                        next >= then[to])
+                        stage_of(hold, g->evidence[e], round) > now || next >= then[to])
                         continue;
                     then[to] = next;
                     more = true;

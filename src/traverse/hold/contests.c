@@ -29,7 +29,7 @@ enum {
 };
 
 #define FEW_POINTERS 4 /* into a block: fewer say nothing of whom it serves */
-#define PASSES       8 /* over pools that lead to each other, until each has who it serves */
+#define PASSES       8 /* from pools whose holder is sure to those that they lead to */
 
 /* An edge from what `other` holds. */
 struct crossing {
@@ -74,7 +74,9 @@ struct contests {
     uint32_t n_held;
     uint64_t *holders; /* and bit for each such holder */
     uint64_t *rooted;  /* bit for each object that a variable points to */
-    uint64_t *seed;    /* and for each where a holder spreads from */
+    uint64_t *seed;    /* for each where a holder spreads from, */
+    uint64_t *sure;    /* for each whose holder is sure, */
+    uint64_t *several; /* and for each block that serves several */
     struct into *into; /* for each object */
     uint32_t *tight;   /* edges by which the object is as near as it is; NULL: nobody has asked */
     hx_obj *queue, *contested;
@@ -259,7 +261,14 @@ static hx_error *find_contested(struct contests *contests)
 
 /* --- blocks that serve several ------------------------------------------------------------ */
 
-static void count_pointers(struct contests *contests)
+static bool is_settled(const struct contests *contests, hx_obj block)
+{
+    return hx_bit(contests->sure, block) || hx_bit(contests->several, block);
+}
+
+/* Those into blocks of whom it is not known whom they serve; sure: only from what holders are sure
+ * of. */
+static void count_pointers(struct contests *contests, bool sure)
 {
     const uint32_t *of = contests->work->holders->of;
     for (unsigned i = 0; i < contests->threads; i++)
@@ -269,6 +278,9 @@ static void count_pointers(struct contests *contests)
         for (size_t k = 0; k < contests->part[i].pointers.n; k++) {
             const struct pointer *pointer = &contests->part[i].pointers.v[k];
             struct into *into = &contests->into[pointer->to];
+            if (is_settled(contests, pointer->to) ||
+                (sure && !hx_bit(contests->sure, pointer->from)))
+                continue;
             into->n++;
             HX_VOTE(into->from, into->votes, of[pointer->from]);
         }
@@ -276,24 +288,21 @@ static void count_pointers(struct contests *contests)
 
 static bool serves_several(const struct into *into)
 {
-    return into->n >= FEW_POINTERS &&
-           (uint64_t)into->votes * 100 < (uint64_t)into->n * (2 * ONE_SERVED - 100);
+    return (uint64_t)into->votes * 100 < (uint64_t)into->n * (2 * ONE_SERVED - 100);
 }
 
-/* The only one that a block serves; 0: it serves several, or that is not known. What a variable
- * points to is its own, however many of those that it holds point back. */
-static uint32_t only_served(const struct contests *contests, hx_obj block)
-{
-    const struct into *into = &contests->into[block];
-    return into->n >= FEW_POINTERS && !serves_several(into) && !hx_bit(contests->rooted, block)
-               ? into->from
-               : 0;
-}
-
-static hx_error *find_rooted(struct contests *contests)
+/* What earlier rounds reach is sure, and what variables point to is their own, however many of
+ * those that it holds point back. */
+static hx_error *begin_pools(struct contests *contests)
 {
     const struct hx_snapshot *snapshot = contests->work->snapshot;
-    HX_NEED(contests->rooted = calloc(contests->graph->n / 64 + 1, sizeof *contests->rooted));
+    const size_t words = (size_t)contests->graph->n / 64 + 1;
+    HX_NEED(contests->rooted = calloc(words, sizeof *contests->rooted));
+    HX_NEED(contests->sure = calloc(words, sizeof *contests->sure));
+    HX_NEED(contests->several = calloc(words, sizeof *contests->several));
+    for (hx_obj i = 0; i < contests->graph->n; i++)
+        if (contests->graph->round[i] && contests->graph->round[i] < HX_ROUNDS)
+            hx_bit_set(contests->sure, i);
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         const struct hx_root *root = &snapshot->roots.v[edge->root];
@@ -340,6 +349,7 @@ static size_t step_tight(struct contests *contests, hx_obj from, bool forward, s
         if (!forward || contests->tight[to])
             continue;
         of[to] = of[from];
+        hx_bit_set(contests->sure, to);
         contests->queue[tail++] = to;
     }
     return tail;
@@ -362,43 +372,60 @@ static hx_error *spread_holder(struct contests *contests, size_t seeds)
     return NULL;
 }
 
-/* Blocks that serve one holder go to that one, others to nobody. *ret: some have another one now.
- */
-static hx_error *settle_pools(struct contests *contests, bool mixed, bool *ret)
+/* Blocks that serve one holder go to that one. *ret: of some more it is known. */
+static hx_error *settle_pools(struct contests *contests, bool sure, bool *ret)
 {
     uint32_t *of = contests->work->holders->of;
     size_t tail = 0;
-    count_pointers(contests);
+    *ret = false;
+    count_pointers(contests, sure);
     for (unsigned i = 0; i < contests->threads; i++)
         for (size_t k = 0; k < contests->part[i].pointers.n; k++) {
             const hx_obj to = contests->part[i].pointers.v[k].to;
             const struct into *into = &contests->into[to];
-            const uint32_t holder = !mixed                 ? only_served(contests, to)
-                                    : serves_several(into) ? HX_HOLDER_MIXED
-                                                           : 0;
-            if (!holder || of[to] == holder)
+            if (into->n < FEW_POINTERS || is_settled(contests, to))
                 continue;
-            of[to] = holder;
+            *ret = true;
+            if (serves_several(into)) {
+                hx_bit_set(contests->several, to);
+                continue;
+            }
+            of[to] = hx_bit(contests->rooted, to) ? of[to] : into->from;
+            hx_bit_set(contests->sure, to);
             contests->queue[tail++] = to;
         }
-    *ret = tail > 0;
     return tail ? spread_holder(contests, tail) : NULL;
 }
 
-/* What crosses, once pools have holders. */
+/* What crosses, once pools have holders: first those that what is sure leads to, and so on. */
 static hx_error *find_crossings_and_pools(struct contests *contests)
 {
-    bool moved = true;
-    unsigned passes = 0;
-    HX_TRY(find_rooted(contests));
+    bool more = false;
     HX_TRY(each_part(contests, find_crossings));
-    for (; moved && passes < PASSES; passes++)
-        HX_TRY(settle_pools(contests, false, &moved));
-    if (passes == 1)
+    for (unsigned i = 0; i < contests->threads; i++)
+        more |= contests->part[i].pointers.n > 0;
+    if (!more)
         return NULL;
+    HX_TRY(begin_pools(contests));
+    for (unsigned pass = 0; more && pass < PASSES; pass++)
+        HX_TRY(settle_pools(contests, true, &more));
+    HX_TRY(settle_pools(contests, false, &more));
     for (unsigned i = 0; i < contests->threads; i++)
         contests->part[i].edges.n = contests->part[i].pointers.n = 0;
     return each_part(contests, find_crossings);
+}
+
+/* Blocks that serve several go to nobody. */
+static hx_error *leave_to_nobody(struct contests *contests)
+{
+    size_t tail = 0;
+    for (size_t w = 0; contests->several && w < (size_t)contests->graph->n / 64 + 1; w++)
+        for (uint64_t left = contests->several[w]; left; left &= left - 1) {
+            const hx_obj i = (hx_obj)(w * 64 + (unsigned)__builtin_ctzll(left));
+            contests->work->holders->of[i] = HX_HOLDER_MIXED;
+            contests->queue[tail++] = i;
+        }
+    return tail ? spread_holder(contests, tail) : NULL;
 }
 
 static int compare_contests(const void *a, const void *b)
@@ -445,7 +472,6 @@ static hx_error *sum_contests(struct contests *contests)
 static hx_error *find_contests(struct contests *contests)
 {
     const hx_obj n = contests->graph->n;
-    bool moved;
     HX_NEED(contests->part);
     HX_TRY(hx_big_array(contests->into, n));
     HX_TRY(hx_big_array(contests->queue, n));
@@ -453,7 +479,7 @@ static hx_error *find_contests(struct contests *contests)
     HX_TRY(hx_big_array(contests->work->holders->contested, n));
     HX_TRY(find_crossings_and_pools(contests));
     HX_TRY(find_contested(contests));
-    HX_TRY(settle_pools(contests, true, &moved));
+    HX_TRY(leave_to_nobody(contests));
     return sum_contests(contests);
 }
 
@@ -474,6 +500,8 @@ hx_error *hx_contests_find(struct hx_contest_work *work)
     free(contests.holders);
     free(contests.rooted);
     free(contests.seed);
+    free(contests.sure);
+    free(contests.several);
     hx_pairs_free(&contests.claims);
     hx_vec_free(&contests.claim);
     hx_pairs_free(&contests.held);

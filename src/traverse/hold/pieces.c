@@ -13,10 +13,11 @@
 
 #include <stdlib.h>
 
-#define ALIKE  32 /* fewer say nothing */
-#define WORDS  64 /* of a block that are fields of their own */
-#define PLACES 4  /* in blocks, at least, that pointers lead to */
-#define FEW    4  /* pointers to starts from what is alone: fewer may be those of an owner */
+#define ALIKE  32   /* fewer say nothing */
+#define WORDS  64   /* of a block that are fields of their own */
+#define PLACES 4    /* in blocks, at least, that pointers lead to */
+#define FEW    4    /* pointers to starts from what is alone: fewer may be those of an owner */
+#define STRUCT 8192 /* bytes: what is larger is an array */
 
 /* Percent, at most. */
 enum {
@@ -162,7 +163,7 @@ static hx_error *scan_group(void *context, uint32_t group, bool *ret_found)
         return NULL;
     struct pieces *pieces = look->of[group] = calloc(1, sizeof *pieces);
     HX_NEED(pieces);
-    pieces->alone = of->objects < ALIKE;
+    pieces->alone = of->objects < ALIKE && of->size <= STRUCT;
     for (uint32_t i = 0; i < of->samples; i++)
         HX_TRY(count_object(look, sample[i], pieces, &window));
     for (size_t i = 0; i < pieces->into.n; i++) {

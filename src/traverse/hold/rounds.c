@@ -110,7 +110,6 @@ struct spread {
     struct hx_edge_rounds rounds;
     uint8_t stage_of[256]; /* of a word, by hx_evidence; 0: it is not followed */
     const uint32_t *order;
-    uint64_t *scratch; /* bit for each order: the root is a thread's; NULL: nobody asks */
     bool named;
     unsigned threads, stage;
     hx_nearness *near;
@@ -133,14 +132,6 @@ struct spread {
 static inline unsigned turn_of(const struct spread *spread)
 {
     return 2 * spread->stage + spread->open;
-}
-
-/* The stage of a word of whoever has this order. */
-static inline unsigned stage_for(const struct spread *spread, unsigned stage, uint32_t order)
-{
-    return stage == HX_ROUNDS && spread->scratch && hx_bit(spread->scratch, order)
-               ? HX_STAGE_THREADS
-               : stage;
 }
 
 /* True for whoever reaches it first. What an earlier turn has reached stays as it is. */
@@ -217,8 +208,7 @@ static void spread_objects(struct spread *spread, struct found *found, size_t fr
             continue;
         near = hx_nearness_next(near, turn_of(spread));
         for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
-            const unsigned stage =
-                stage_for(spread, spread->stage_of[graph->evidence[e]], hx_nearness_order(near));
+            const unsigned stage = spread->stage_of[graph->evidence[e]];
             if (stage > spread->stage) {
                 found->later |= 1u << stage;
                 set_bit(spread->waits, object);
@@ -420,7 +410,7 @@ static void start_from_roots(struct spread *spread)
             continue;
         const uint32_t order = spread->order ? spread->order[edge->root] : 0;
         if (stage == HX_ROUNDS)
-            stage = stage_for(spread, spread->stage_of[edge->evidence], order);
+            stage = spread->stage_of[edge->evidence];
         if (stage == spread->stage)
             start_at(spread, &spread->found[0], edge->target,
                      hx_nearness_make(turn_of(spread), 1, order));
@@ -433,8 +423,7 @@ static void start_from_object(const struct spread *spread, struct found *found, 
     const struct hx_graph *graph = spread->graph;
     hx_nearness near = hx_nearness_next(spread->near[object], turn_of(spread));
     for (hx_eidx e = graph->fwd[object]; e < graph->fwd[object + 1]; e++)
-        if (stage_for(spread, spread->stage_of[graph->evidence[e]], hx_nearness_order(near)) ==
-            spread->stage)
+        if (spread->stage_of[graph->evidence[e]] == spread->stage)
             start_at(spread, found, hx_edge_target(graph->edge[e]), near);
 }
 
@@ -586,17 +575,6 @@ static void init_stages(const struct hx_hold_options *options, struct spread *sp
                                   : spread->rounds.of[i];
 }
 
-static hx_error *mark_scratch(struct spread *spread)
-{
-    const struct hx_snapshot *snapshot = spread->snapshot;
-    spread->scratch = calloc(snapshot->roots.n / 64 + 1, sizeof *spread->scratch);
-    HX_NEED(spread->scratch);
-    for (size_t i = 0; i < snapshot->roots.n; i++)
-        if (hx_root_is_scratch(&snapshot->roots.v[i]))
-            hx_bit_set(spread->scratch, spread->order[i]);
-    return NULL;
-}
-
 hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
                             const uint32_t *order, const struct hx_structures *structures,
                             bool named, unsigned threads, const struct hx_progress *progress,
@@ -617,9 +595,7 @@ hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_o
     hx_edge_rounds_init(options, snapshot->interior, &spread->rounds);
     spread->rounds.named = named_roots;
     init_stages(options, spread);
-    hx_error *err = order ? mark_scratch(spread) : NULL;
-    if (!err)
-        err = spread_all(spread);
+    hx_error *err = spread_all(spread);
     hx_team_destroy(spread->team);
     for (unsigned i = 0; i < spread->threads; i++) {
         hx_vec_free(&spread->found[i].next);
@@ -628,7 +604,6 @@ hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_o
         hx_vec_free(&spread->found[i].starts);
     }
     hx_vec_free(&spread->coming);
-    free(spread->scratch);
     hx_big_free(&spread->holder_1_mem);
     hx_big_free(&spread->waits_mem);
     hx_big_free(&spread->level_object_mem);

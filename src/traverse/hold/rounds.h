@@ -33,9 +33,8 @@ unsigned hx_root_edge_round(const struct hx_snapshot *snapshot, const struct hx_
 /* How far away an object is, and whose it is: from the highest bit on the turn, the distance and
  * the order of the root; HX_UNREACHED: not reached. The smallest wins. A stage has two turns, 2 *
  * stage and one more: in the second those objects are reached that are turned away from structures
- * in the first. Stages are the rounds, but for the last one, which has three: plain interior words
- * and those to pieces of whom no thread holds, then those of threads and of what these hold, then
- * stray ones. */
+ * in the first. Stages are the rounds, but for the last one, which has two: plain interior words
+ * and those to pieces of blocks, then stray ones. */
 typedef uint64_t hx_nearness;
 #define HX_UNREACHED UINT64_MAX
 enum { HX_ORDER_BITS = 28, HX_DISTANCE_BITS = 32 };
@@ -67,10 +66,10 @@ static inline unsigned hx_nearness_turn(hx_nearness near)
     return (unsigned)(near >> (HX_ORDER_BITS + HX_DISTANCE_BITS));
 }
 
-enum { HX_STAGE_THREADS = HX_ROUNDS + 1, HX_STAGE_STRAY, HX_STAGES = HX_STAGE_STRAY };
+enum { HX_STAGE_STRAY = HX_ROUNDS + 1, HX_STAGES = HX_STAGE_STRAY };
 
 /* Fills graph.round and, for each object, *ret_nearness (n of them): `order` tells the order of
- * each root, below the number of roots and 2^HX_ORDER_BITS. Needs edges and their evidence.
+ * each root, below 2^HX_ORDER_BITS. Needs edges and their evidence.
  * `named`: edges of named roots count, in round 1 (for bins); else those count that were there
  * anyway. */
 hx_error *hx_rounds_nearest(struct hx_snapshot *snapshot, const struct hx_hold_options *options,
