@@ -15,6 +15,7 @@
 #define AHEAD 32 /* edges */
 #define ALIKE 32 /* words of a field: fewer say nothing */
 #define LENT  97 /* percent of them, that others lead to, too */
+#define OWN   97 /* percent of links, each of which leads to another object */
 
 /* The type that an object is as a whole, in the table; 0: none, or nothing of the table. */
 static uint32_t type_as_whole(const hx_typing *typing, const struct hx_graph *graph, hx_obj object)
@@ -71,6 +72,12 @@ struct loose_field {
     uint64_t all, held;
 };
 
+/* The only word of a type that points to its like, as in a list. */
+struct next {
+    uint32_t word_1;    /* + 1; 0: none, or several */
+    uint32_t edges, to; /* links there, and objects that these lead to */
+};
+
 struct judging {
     hx_typing *typing;
     struct hx_snapshot *snapshot;
@@ -80,6 +87,8 @@ struct judging {
     struct hx_pairs field_of; /* types and words to fields */
     uint64_t *wanted;         /* bits of what loose words lead to; NULL: there are none */
     uint64_t *held;           /* of these: another word leads there, too */
+    struct next *next;        /* of each type */
+    uint64_t *linked;         /* bits of what links lead to */
 };
 
 /* Does a word lead to what is not of the type that it points to? */
@@ -191,6 +200,90 @@ static void judge_loose(struct judging *judging)
     }
 }
 
+/* --- one-way lists --------------------------------------------------------------- */
+
+static hx_error *find_next_words(struct judging *judging)
+{
+    const hx_typing *typing = judging->typing;
+    const struct hx_type_table *table = typing->source.table;
+    judging->next = calloc(table->n_types, sizeof *judging->next);
+    judging->linked = calloc((size_t)judging->graph->n / 64 + 1, sizeof *judging->linked);
+    HX_NEED(judging->next && judging->linked);
+    for (size_t i = 0; i < typing->number.n; i++) {
+        const uint32_t type = typing->number.v[i];
+        const struct hx_word_map *map;
+        unsigned own = 0;
+        if (type >= table->n_types)
+            continue;
+        HX_TRY(hx_word_map_of(&judging->typing->maps, type, &map));
+        for (uint32_t w = 0; map->self && w < map->n; w++)
+            if (HX_WORD_TARGET(map->word[w]) && HX_WORD_TYPE(map->word[w]) == type) {
+                judging->next[type].word_1 = w + 1;
+                own++;
+            }
+        if (own != 1)
+            judging->next[type].word_1 = 0;
+    }
+    return NULL;
+}
+
+/* The link of an object to the next one, where its type has one; else NULL. */
+static hx_evidence *find_link(const struct judging *judging, hx_obj object, uint32_t type,
+                              hx_obj *ret_to)
+{
+    const struct hx_graph *graph = judging->graph;
+    const uint32_t word_1 = judging->next[type].word_1;
+    if (!word_1 || graph->typed[object] & HX_TYPED_REPEATS)
+        return NULL;
+    const uint64_t offset = (word_1 - 1) * (uint64_t)8;
+    const hx_eidx e = hx_graph_edge_from(graph, object, offset);
+    if (e == graph->fwd[(size_t)object + 1] || hx_edge_offset(graph->edge[e]) != offset ||
+        hx_edge_kind_of(graph->edge[e]) != HX_EDGE_START ||
+        hx_edge_target(graph->edge[e]) == object ||
+        hx_rule_rank(HX_EVIDENCE_RULE(graph->evidence[e])) == HX_RANK_STRAY)
+        return NULL;
+    *ret_to = hx_edge_target(graph->edge[e]);
+    return &graph->evidence[e];
+}
+
+static void count_link(struct judging *judging, hx_obj object, uint32_t type)
+{
+    hx_obj to;
+    if (!find_link(judging, object, type, &to))
+        return;
+    judging->next[type].edges++;
+    judging->next[type].to += !hx_bit(judging->linked, to);
+    hx_bit_set(judging->linked, to);
+}
+
+static bool is_list(const struct next *next)
+{
+    return next->edges >= ALIKE && (uint64_t)next->to * 100 >= (uint64_t)next->edges * OWN;
+}
+
+/* Where nearly each link leads to an object of its own these are lists, whatever other words stand
+ * in such blocks; where several lead to one they are parents. */
+static void judge_links(struct judging *judging)
+{
+    const struct hx_graph *graph = judging->graph;
+    const uint32_t n = judging->typing->source.table->n_types;
+    bool any = false;
+    for (uint32_t i = 0; i < n; i++)
+        any |= is_list(&judging->next[i]);
+    for (hx_obj i = 0; any && i < graph->n; i++) {
+        hx_obj to;
+        const uint32_t type = HX_TYPED_CONFIDENCE(graph->typed[i]) == HX_CONFIDENCE_GUESS
+                                  ? 0
+                                  : type_as_whole(judging->typing, graph, i);
+        hx_evidence *evidence =
+            type && is_list(&judging->next[type]) ? find_link(judging, i, type, &to) : NULL;
+        if (evidence && HX_EVIDENCE_RULE(*evidence) != HX_RULE_link)
+            *evidence = HX_EVIDENCE(HX_RULE_chain, HX_EVIDENCE_KIND(*evidence));
+    }
+}
+
+/* --- all words ------------------------------------------------------------------- */
+
 static hx_error *judge_words(struct judging *judging, hx_obj object, uint32_t type,
                              const struct hx_word_map *of)
 {
@@ -227,6 +320,7 @@ static hx_error *judge_words(struct judging *judging, hx_obj object, uint32_t ty
 static hx_error *judge_objects(struct judging *judging)
 {
     const struct hx_graph *graph = judging->graph;
+    HX_TRY(find_next_words(judging));
     for (hx_obj i = 0; i < graph->n; i++) {
         const struct hx_word_map *map;
         if (HX_TYPED_CONFIDENCE(graph->typed[i]) == HX_CONFIDENCE_GUESS ||
@@ -238,8 +332,10 @@ static hx_error *judge_objects(struct judging *judging)
         HX_TRY(hx_word_map_of(&judging->typing->maps, type, &map));
         if (map->n)
             HX_TRY(judge_words(judging, i, type, map));
+        count_link(judging, i, type);
     }
     judge_loose(judging);
+    judge_links(judging);
     return NULL;
 }
 
@@ -264,6 +360,8 @@ static hx_error *judge_roots(hx_typing *typing, struct hx_snapshot *snapshot)
 static void deinit_judging(struct judging *judging)
 {
     free(judging->wanted);
+    free(judging->next);
+    free(judging->linked);
     hx_vec_free(&judging->loose);
     hx_vec_free(&judging->fields);
     hx_pairs_free(&judging->field_of);
