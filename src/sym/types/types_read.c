@@ -17,7 +17,7 @@
 #define CHAIN_MAX   64 /* of names for names of a type */
 #define DIMENSIONS  8
 #define CLOCK_GAP   1024
-#define NAME_BYTES  1000
+#define NAME_BYTES  8192 /* containers say three or four times what they hold */
 #define LEAST_BYTES (64 * HX_MIB)
 #define ALIAS       UINT32_C(0x80000000)
 #define STAND_IN    UINT32_C(0x40000000) /* an alias, too: of what is defined elsewhere */
