@@ -360,8 +360,10 @@ static void judge_deque(const struct place *place)
 static bool find_elements(uint64_t blocks, uint64_t start, uint64_t size, uint64_t *from,
                           uint64_t *to)
 {
-    *from = UINT64_MAX;
+    *from = size ? UINT64_MAX : 0;
     *to = 0;
+    if (!size) /* it keeps its blocks */
+        return start <= blocks * (LIBCXX_BLOCK / (HX_WORD / 2));
     for (uint64_t bytes = HX_WORD / 2; bytes < LIBCXX_WIDE; bytes += HX_WORD / 2) {
         uint64_t in_block = LIBCXX_BLOCK / bytes, room = blocks * in_block;
         if (start >= 2 * in_block || start + size > room || room - start - size > 2 * in_block)
@@ -383,7 +385,7 @@ static bool is_libcxx_deque(const struct place *place, uint64_t *from, uint64_t 
     const uint64_t *word = place->word;
     if (place->n < 6 || word[1] < word[0] || word[2] <= word[1] || word[3] < word[2] ||
         (word[1] | word[2]) % HX_WORD || !fits(judge, place->target, word[3] - word[0]) ||
-        !word[5] || word[4] > UINT32_MAX || word[5] > UINT32_MAX)
+        word[4] > UINT32_MAX || word[5] > UINT32_MAX)
         return false;
     uint64_t blocks = (word[2] - word[1]) / HX_WORD;
     const uint64_t *block = hx_judge_peek(judge, word[1], blocks, place->window);
