@@ -60,11 +60,19 @@ static void draw(struct hx_text *text, unsigned shared, unsigned rooted)
     for (unsigned i = rooted; i < SLABS; i++)
         hx_text_putf(text, " s%u+72", i);
     hx_text_puts(text, "\n");
+    for (unsigned i = 0; i < SLABS; i++) {
+        hx_text_putf(text, "obj s%u 680: 7 16->leaf%u 80->s%u+72", i, i, (i + 1) % SLABS);
+        for (unsigned k = 0; k < PIECES; k++)
+            hx_text_putf(text, " %u->deep%u+%u", 200 + 8 * k, i, 8 + 64 * k);
+        hx_text_putf(text, "\nobj deep%u 680: 9\n", i);
+    }
+    hx_text_puts(text, "obj near2 56:");
     for (unsigned i = 0; i < SLABS; i++)
-        hx_text_putf(text, "obj s%u 680: 7 16->leaf%u 80->s%u+72\n", i, i, (i + 1) % SLABS);
+        hx_text_putf(text, " deep%u+72", i);
+    hx_text_puts(text, "\n");
     for (unsigned i = 0; i < SLABS; i++)
         hx_text_putf(text, "obj leaf%u 40: 5 6\n", i);
-    hx_text_puts(text, "root far: far1\nroot near: near1");
+    hx_text_puts(text, "root far: far1\nroot near: near1 near2");
     for (unsigned i = 0; i < rooted; i++)
         hx_text_putf(text, " s%u+72", i);
     hx_text_puts(text, "\n");
@@ -80,14 +88,16 @@ static void go_to_whom_they_serve(void **state)
         find(hx_text_str(&text), threads, &held);
         assert_false(is_held_as(&held, "far1", "near1"));
         for (unsigned i = 0; i < SLABS; i++) {
-            char slab[16], leaf[16];
+            char slab[16], leaf[16], deep[16];
             snprintf(slab, sizeof slab, "s%u", i);
             snprintf(leaf, sizeof leaf, "leaf%u", i);
+            snprintf(deep, sizeof deep, "deep%u", i);
             assert_int_equal(
                 held.drawing.snapshot->graph.round[hx_drawing_object(&held.drawing, slab)],
                 HX_ROUNDS);
             assert_true(is_held_as(&held, slab, i ? "far1" : "near1"));
             assert_true(is_held_as(&held, leaf, i ? "far1" : "near1"));
+            assert_true(is_held_as(&held, deep, i ? "far1" : "near1"));
         }
         uint64_t objects = 0;
         for (size_t i = 0; i < held.holders.n; i++)

@@ -53,7 +53,8 @@ struct part {
 
 struct into {
     uint32_t from; /* the holder that most interior pointers come from */
-    uint32_t n;    /* how many come */
+    uint32_t n;    /* how many come, of those that count */
+    uint32_t all;
     int32_t votes; /* for that one */
 };
 
@@ -74,9 +75,10 @@ struct contests {
     uint32_t n_held;
     uint64_t *holders; /* and bit for each such holder */
     uint64_t *rooted;  /* bit for each object that a variable points to */
-    uint64_t *seed;    /* for each where a holder spreads from, */
     uint64_t *sure;    /* for each whose holder is sure, */
-    uint64_t *several; /* and for each block that serves several */
+    uint64_t *settled; /* for each block of which it is known whom it serves, */
+    uint64_t *several; /* and for each of these that serves several */
+    bool moved;        /* some have another holder than the nearest */
     struct into *into; /* for each object */
     uint32_t *tight;   /* edges by which the object is as near as it is; NULL: nobody has asked */
     hx_obj *queue, *contested;
@@ -261,11 +263,6 @@ static hx_error *find_contested(struct contests *contests)
 
 /* --- blocks that serve several ------------------------------------------------------------ */
 
-static bool is_settled(const struct contests *contests, hx_obj block)
-{
-    return hx_bit(contests->sure, block) || hx_bit(contests->several, block);
-}
-
 /* Those into blocks of whom it is not known whom they serve; sure: only from what holders are sure
  * of. */
 static void count_pointers(struct contests *contests, bool sure)
@@ -273,12 +270,13 @@ static void count_pointers(struct contests *contests, bool sure)
     const uint32_t *of = contests->work->holders->of;
     for (unsigned i = 0; i < contests->threads; i++)
         for (size_t k = 0; k < contests->part[i].pointers.n; k++)
-            contests->into[contests->part[i].pointers.v[k].to] = (struct into){0};
+            contests->into[contests->part[i].pointers.v[k].to] = (struct into){.all = 0};
     for (unsigned i = 0; i < contests->threads; i++)
         for (size_t k = 0; k < contests->part[i].pointers.n; k++) {
             const struct pointer *pointer = &contests->part[i].pointers.v[k];
             struct into *into = &contests->into[pointer->to];
-            if (is_settled(contests, pointer->to) ||
+            into->all++;
+            if (hx_bit(contests->settled, pointer->to) ||
                 (sure && !hx_bit(contests->sure, pointer->from)))
                 continue;
             into->n++;
@@ -299,6 +297,7 @@ static hx_error *begin_pools(struct contests *contests)
     const size_t words = (size_t)contests->graph->n / 64 + 1;
     HX_NEED(contests->rooted = calloc(words, sizeof *contests->rooted));
     HX_NEED(contests->sure = calloc(words, sizeof *contests->sure));
+    HX_NEED(contests->settled = calloc(words, sizeof *contests->settled));
     HX_NEED(contests->several = calloc(words, sizeof *contests->several));
     for (hx_obj i = 0; i < contests->graph->n; i++)
         if (contests->graph->round[i] && contests->graph->round[i] < HX_ROUNDS)
@@ -327,7 +326,6 @@ static hx_error *count_tight(struct contests *contests)
 {
     const struct hx_graph *graph = contests->graph;
     HX_TRY(hx_big_array(contests->tight, graph->n));
-    HX_NEED(contests->seed = calloc(graph->n / 64 + 1, sizeof *contests->seed));
     for (hx_obj i = 0; i < graph->n; i++)
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[(size_t)i + 1]; e++)
             if (edge_is_tight(contests, i, e))
@@ -335,47 +333,51 @@ static hx_error *count_tight(struct contests *contests)
     return NULL;
 }
 
+static void give(struct contests *contests, hx_obj object, uint32_t holder)
+{
+    uint32_t *of = &contests->work->holders->of[object];
+    contests->moved |= *of != holder;
+    *of = holder;
+    hx_bit_set(contests->sure, object);
+}
+
 /* From an object of the queue on, or back again: by so many edges fewer, or more, are those as near
- * as they are that it leads to. Forward: those that only objects of the queue lead to join it. */
-static size_t step_tight(struct contests *contests, hx_obj from, bool forward, size_t tail)
+ * as they are that it leads to. Forward: those that only objects of the queue lead to join it, but
+ * for `fixed` ones. */
+static size_t step_tight(struct contests *contests, const uint64_t *fixed, hx_obj from,
+                         bool forward, size_t tail)
 {
     const struct hx_graph *graph = contests->graph;
-    uint32_t *of = contests->work->holders->of;
+    const uint32_t *of = contests->work->holders->of;
     for (hx_eidx e = graph->fwd[from]; e < graph->fwd[(size_t)from + 1]; e++) {
         const hx_obj to = hx_edge_target(graph->edge[e]);
-        if (hx_bit(contests->seed, to) || !edge_is_tight(contests, from, e))
+        if (hx_bit(fixed, to) || !edge_is_tight(contests, from, e))
             continue;
         contests->tight[to] += forward ? -1u : 1;
         if (!forward || contests->tight[to])
             continue;
-        of[to] = of[from];
-        hx_bit_set(contests->sure, to);
+        give(contests, to, of[from]);
         contests->queue[tail++] = to;
     }
     return tail;
 }
 
-/* What only objects of the queue lead to gets a holder as they have. */
-static hx_error *spread_holder(struct contests *contests, size_t seeds)
+/* What only blocks of the queue, which are `fixed`, lead to gets a holder as they have. */
+static hx_error *spread_holder(struct contests *contests, const uint64_t *fixed, size_t tail)
 {
-    size_t tail = seeds;
     if (!contests->tight)
         HX_TRY(count_tight(contests));
-    for (size_t k = 0; k < seeds; k++)
-        hx_bit_set(contests->seed, contests->queue[k]);
     for (size_t head = 0; head < tail; head++)
-        tail = step_tight(contests, contests->queue[head], true, tail);
+        tail = step_tight(contests, fixed, contests->queue[head], true, tail);
     for (size_t head = 0; head < tail; head++)
-        step_tight(contests, contests->queue[head], false, tail);
-    for (size_t k = 0; k < seeds; k++)
-        hx_bit_clear(contests->seed, contests->queue[k]);
+        step_tight(contests, fixed, contests->queue[head], false, tail);
     return NULL;
 }
 
 /* Blocks that serve one holder go to that one. *ret: of some more it is known. */
 static hx_error *settle_pools(struct contests *contests, bool sure, bool *ret)
 {
-    uint32_t *of = contests->work->holders->of;
+    const uint32_t *of = contests->work->holders->of;
     size_t tail = 0;
     *ret = false;
     count_pointers(contests, sure);
@@ -383,18 +385,19 @@ static hx_error *settle_pools(struct contests *contests, bool sure, bool *ret)
         for (size_t k = 0; k < contests->part[i].pointers.n; k++) {
             const hx_obj to = contests->part[i].pointers.v[k].to;
             const struct into *into = &contests->into[to];
-            if (into->n < FEW_POINTERS || is_settled(contests, to))
+            if (into->n < FEW_POINTERS || into->n * (uint64_t)2 < into->all ||
+                hx_bit(contests->settled, to))
                 continue;
             *ret = true;
+            hx_bit_set(contests->settled, to);
             if (serves_several(into)) {
                 hx_bit_set(contests->several, to);
                 continue;
             }
-            of[to] = hx_bit(contests->rooted, to) ? of[to] : into->from;
-            hx_bit_set(contests->sure, to);
+            give(contests, to, hx_bit(contests->rooted, to) ? of[to] : into->from);
             contests->queue[tail++] = to;
         }
-    return tail ? spread_holder(contests, tail) : NULL;
+    return tail ? spread_holder(contests, contests->settled, tail) : NULL;
 }
 
 /* What crosses, once pools have holders: first those that what is sure leads to, and so on. */
@@ -410,12 +413,12 @@ static hx_error *find_crossings_and_pools(struct contests *contests)
     for (unsigned pass = 0; more && pass < PASSES; pass++)
         HX_TRY(settle_pools(contests, true, &more));
     HX_TRY(settle_pools(contests, false, &more));
-    for (unsigned i = 0; i < contests->threads; i++)
+    for (unsigned i = 0; contests->moved && i < contests->threads; i++)
         contests->part[i].edges.n = contests->part[i].pointers.n = 0;
-    return each_part(contests, find_crossings);
+    return contests->moved ? each_part(contests, find_crossings) : NULL;
 }
 
-/* Blocks that serve several go to nobody. */
+/* Blocks that serve several go to nobody, and what only these lead to. */
 static hx_error *leave_to_nobody(struct contests *contests)
 {
     size_t tail = 0;
@@ -425,7 +428,7 @@ static hx_error *leave_to_nobody(struct contests *contests)
             contests->work->holders->of[i] = HX_HOLDER_MIXED;
             contests->queue[tail++] = i;
         }
-    return tail ? spread_holder(contests, tail) : NULL;
+    return tail ? spread_holder(contests, contests->several, tail) : NULL;
 }
 
 static int compare_contests(const void *a, const void *b)
@@ -499,8 +502,8 @@ hx_error *hx_contests_find(struct hx_contest_work *work)
     free(contests.part);
     free(contests.holders);
     free(contests.rooted);
-    free(contests.seed);
     free(contests.sure);
+    free(contests.settled);
     free(contests.several);
     hx_pairs_free(&contests.claims);
     hx_vec_free(&contests.claim);
