@@ -553,4 +553,4 @@ def nginx(folder):
 
 
 if __name__ == "__main__":
-    live.main(demo, python, sqlite, gdb, git, nginx, nightly=(python, git, nginx))
+    live.main(demo, python, sqlite, gdb, git, nginx, shifts=(sqlite, gdb), nightly=(python, git, nginx))

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """progress.py - is the one bar of a snapshot honest, and is the first screen up at once?
 
-    progress.py [TEST...]
+    progress.py [TEST...]            two of three, others each time, but for HX_NIGHTLY=1
     progress.py honest COMMAND...     environment: HX_SHOW=1 prints what was shown, and the truth
 
 The share that is shown is compared with the share of the time that had passed, which is known once
 the command has ended.
 """
 import os
+import random
 import re
 import subprocess
 import sys
@@ -184,6 +185,8 @@ def main():
         is_honest(*sys.argv[2:])
         return 0
     tests = [test_commands, test_first_screen] + ([test_cancel] if OBJECTS >= 1000000 else [])
+    if not NIGHTLY and not sys.argv[1:]:
+        tests = random.sample(tests, 2)
     failed = 0
     for test in tests:
         if sys.argv[1:] and test.__name__ not in sys.argv[1:]:
