@@ -46,7 +46,7 @@ struct pointer {
 /* What a worker finds in its part of the objects. */
 struct part {
     HX_VEC(struct crossing) edges;   /* to what somebody else holds */
-    HX_VEC(struct pointer) pointers; /* stray ones say nothing */
+    HX_VEC(struct pointer) pointers; /* until pools are settled; stray ones say nothing */
     uint64_t *held;                  /* blocks by number in contests.held */
     bool failed;
 };
@@ -152,8 +152,9 @@ static void find_crossings(void *context, unsigned i)
             if (of[crossing.to] != of[k] && !edge_is_stray(contests, e) &&
                 edge_is_chosen(contests, k, e))
                 part->failed |= !hx_vec_push(&part->edges, crossing);
-            if (contests->work->rounds->interior[graph->evidence[e]] && crossing.to != k &&
-                graph->round[crossing.to] == HX_ROUNDS && !is_stray(graph->evidence[e]))
+            if (!contests->settled && contests->work->rounds->interior[graph->evidence[e]] &&
+                crossing.to != k && graph->round[crossing.to] == HX_ROUNDS &&
+                !is_stray(graph->evidence[e]))
                 part->failed |= !hx_vec_push(&part->pointers, ((struct pointer){k, crossing.to}));
         }
     }
@@ -414,7 +415,7 @@ static hx_error *find_crossings_and_pools(struct contests *contests)
         HX_TRY(settle_pools(contests, true, &more));
     HX_TRY(settle_pools(contests, false, &more));
     for (unsigned i = 0; contests->moved && i < contests->threads; i++)
-        contests->part[i].edges.n = contests->part[i].pointers.n = 0;
+        contests->part[i].edges.n = 0;
     return contests->moved ? each_part(contests, find_crossings) : NULL;
 }
 

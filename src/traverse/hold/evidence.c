@@ -122,10 +122,7 @@ static void judge_letters_of_roots(const struct hx_judge *judge)
     HX_PEEKED window = {0};
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        const struct hx_root *root = &snapshot->roots.v[edge->root];
-        const uint64_t *word = root->kind == HX_ROOT_REGISTER
-                                   ? &root->value
-                                   : hx_judge_peek(judge, edge->address, 1, &window);
+        const uint64_t *word = hx_judge_root_word(judge, edge, &window);
         if (word && is_text(edge->kind, *word) && !HX_EVIDENCE_RULE(edge->evidence))
             edge->evidence = HX_EVIDENCE(HX_RULE_bytes, edge->kind);
     }

@@ -849,10 +849,7 @@ static void judge_root_landings(const struct fields *fields)
     HX_PEEKED window = {0};
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         struct hx_root_edge *edge = &snapshot->root_edges.v[i];
-        const struct hx_root *root = &snapshot->roots.v[edge->root];
-        const uint64_t *word = root->kind == HX_ROOT_REGISTER
-                                   ? &root->value
-                                   : hx_judge_peek(fields->judge, edge->address, 1, &window);
+        const uint64_t *word = hx_judge_root_word(fields->judge, edge, &window);
         if (edge->kind == HX_EDGE_INTERIOR && word && is_landing(fields, edge->target, *word))
             edge->evidence = HX_EVIDENCE(HX_RULE_intrusive, edge->kind);
     }

@@ -73,6 +73,16 @@ static inline const uint64_t *hx_judge_peek(const struct hx_judge *judge, uint64
     return hx_image_peek(judge->image, addr, n, window);
 }
 
+/* The word of an edge of a root; NULL: the image lacks it. */
+static inline const uint64_t *hx_judge_root_word(const struct hx_judge *judge,
+                                                 const struct hx_root_edge *edge,
+                                                 struct hx_peeked *window)
+{
+    const struct hx_root *root = &judge->snapshot->roots.v[edge->root];
+    return root->kind == HX_ROOT_REGISTER ? &root->value
+                                          : hx_judge_peek(judge, edge->address, 1, window);
+}
+
 enum { HX_AHEAD_RANGE = 32, HX_AHEAD_PAGES = 24, HX_AHEAD_EDGES = 16 }; /* objects */
 
 /* Reads ahead an object's first word, where it is in the span of the window. What is packed is read
