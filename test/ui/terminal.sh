@@ -106,11 +106,12 @@ done
 
 keys "clear; TERM=dumb $bin/explore $work/test.db" Enter
 await dumb 'cannot move the cursor'
-keys "clear; NO_COLOR=1 TERM=vt100 LC_ALL=C $bin/explore $work/test.db" Enter
+keys "clear; NO_COLOR=1 TERM=vt100 LC_ALL=C $bin/explore $work/test.db; echo status \$?" Enter
 await 'vt100 in the C locale' '\[1 [a-z]*\]'
 keys 2
 await 'bars in the C locale' '####'
 keys C-c
+await 'Ctrl-C' 'status 0'
 keys clear Enter
 terminal_is_sane 'Ctrl-C'
 
