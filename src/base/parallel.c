@@ -200,14 +200,21 @@ static void *aside_main(void *arg)
     return NULL;
 }
 
-void hx_aside_begin(void (*work)(void *context), void *context, struct hx_aside *ret)
+/* Makes a thread with signals blocked; false: there is none. */
+static bool make_thread(void *(*run)(void *), void *arg, pthread_t *ret)
 {
     sigset_t blocked, before;
-    *ret = (struct hx_aside){.work = work, .context = context};
     hx_thread_signals(&blocked);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    ret->started = pthread_create(&ret->thread, NULL, aside_main, ret) == 0;
+    bool made = pthread_create(ret, NULL, run, arg) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return made;
+}
+
+void hx_aside_begin(void (*work)(void *context), void *context, struct hx_aside *ret)
+{
+    *ret = (struct hx_aside){.work = work, .context = context};
+    ret->started = make_thread(aside_main, ret, &ret->thread);
 }
 
 void hx_aside_end(struct hx_aside *aside)
@@ -216,4 +223,59 @@ void hx_aside_end(struct hx_aside *aside)
         pthread_join(aside->thread, NULL);
     else
         aside->work(aside->context);
+}
+
+static void *helper_main(void *arg)
+{
+    struct hx_helper *helper = arg;
+    pthread_mutex_lock(&helper->mutex);
+    for (;;) {
+        while (!helper->work && !helper->ending)
+            pthread_cond_wait(&helper->changed, &helper->mutex);
+        if (!helper->work)
+            break;
+        pthread_mutex_unlock(&helper->mutex);
+        helper->work(helper->context);
+        pthread_mutex_lock(&helper->mutex);
+        helper->work = NULL;
+        pthread_cond_signal(&helper->changed);
+    }
+    pthread_mutex_unlock(&helper->mutex);
+    return NULL;
+}
+
+void hx_helper_begin(struct hx_helper *helper, void (*work)(void *context), void *context)
+{
+    pthread_mutex_lock(&helper->mutex);
+    helper->context = context;
+    helper->work = work;
+    pthread_cond_signal(&helper->changed);
+    pthread_mutex_unlock(&helper->mutex);
+    if (!helper->started)
+        helper->started = make_thread(helper_main, helper, &helper->thread);
+}
+
+void hx_helper_end(struct hx_helper *helper)
+{
+    if (!helper->started) {
+        helper->work(helper->context);
+        helper->work = NULL;
+        return;
+    }
+    pthread_mutex_lock(&helper->mutex);
+    while (helper->work)
+        pthread_cond_wait(&helper->changed, &helper->mutex);
+    pthread_mutex_unlock(&helper->mutex);
+}
+
+void hx_helper_stop(struct hx_helper *helper)
+{
+    if (!helper->started)
+        return;
+    pthread_mutex_lock(&helper->mutex);
+    helper->ending = true;
+    pthread_cond_signal(&helper->changed);
+    pthread_mutex_unlock(&helper->mutex);
+    pthread_join(helper->thread, NULL);
+    helper->started = helper->ending = false;
 }

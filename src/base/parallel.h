@@ -54,4 +54,26 @@ void hx_aside_begin(void (*work)(void *context), void *context, struct hx_aside 
 /* Returns when it is done; where no thread could be made, it is done now. */
 void hx_aside_end(struct hx_aside *aside);
 
+/* The same for works that are many and short: the thread is kept from one to the next. Begins as
+ * (struct hx_helper)HX_HELPER. */
+struct hx_helper {
+    void (*work)(void *context); /* NULL: none */
+    void *context;
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    bool started, ending;
+};
+#define HX_HELPER                                                                                  \
+    {                                                                                              \
+        .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER                    \
+    }
+
+/* The work before has ended. */
+void hx_helper_begin(struct hx_helper *helper, void (*work)(void *context), void *context);
+/* Returns when the work is done; where no thread could be made, it is done now. */
+void hx_helper_end(struct hx_helper *helper);
+/* Ends the thread: nothing is under way. */
+void hx_helper_stop(struct hx_helper *helper);
+
 #endif

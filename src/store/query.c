@@ -202,6 +202,8 @@ static int note_read(void *tables, int action, const char *first, const char *se
 
 static const char *shown_columns(const struct hx_query *query)
 {
+    if (query->columns)
+        return query->columns;
     if (query->brief && strcmp(query->view, "dominators") == 0)
         return "snapshot, address, coalesce(type, (SELECT o.shape || " HX_MAKER_OF(
             "o") " FROM objects o"

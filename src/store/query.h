@@ -75,6 +75,7 @@ struct hx_query {
     int64_t limit, offset; /* limit < 0: no limit */
     const char *where;     /* trusted SQL over columns, made by heapx; NULL: none */
     const char *also;      /* another such condition */
+    const char *columns;   /* trusted SQL: which; NULL: all */
     bool brief;            /* labels for people: see set_label.h */
 };
 

@@ -285,7 +285,7 @@ static void interrupted(void **state)
     assert_int_equal(sqlite3_step(other), SQLITE_ROW);
     sqlite3_interrupt(store->db);
     hx_blocks_begin_aside(store->blocks, index, 0, &wanted, 1);
-    hx_blocks_end_aside(store->blocks);
+    hx_blocks_end_asides(store->blocks);
     sqlite3_finalize(other);
     assert_done(hx_blocks_column(store->blocks, index, 0, HX_PLAIN, HX_COL_TYPE, &column));
     for (hx_obj i = 0; i < 2000; i++)

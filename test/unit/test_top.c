@@ -24,6 +24,8 @@ static struct {
     struct hx_kept_tops *tops;
     uint64_t ends[HX_ENDS_ROOM];
     bool has_ends, read_ends, no_pass, no_order; /* the last: what is ordered by is not read */
+    uint16_t *picked[BLOCKS]; /* rows that were said to be picked; owned; NULL: none */
+    size_t n_picked[BLOCKS], picks;
 } made;
 
 hx_error *hx_blocks_interrupted(const hx_blocks *blocks)
@@ -49,9 +51,38 @@ void hx_blocks_begin_aside(hx_blocks *blocks, const struct hx_block_index *index
     assert_true(block < index->n);
 }
 
-void hx_blocks_end_aside(hx_blocks *blocks)
+size_t hx_blocks_asides(void)
+{
+    return 2;
+}
+
+void hx_blocks_begin_pick_aside(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                                enum hx_derived derived, int column, const uint16_t *at, size_t n)
+{
+    (void)blocks, (void)derived, (void)column;
+    assert_true(block < index->n && n > 0 && n <= HX_PICKED_MAX);
+    free(made.picked[block]);
+    made.picked[block] = malloc(n * sizeof *at);
+    assert_non_null(made.picked[block]);
+    memcpy(made.picked[block], at, n * sizeof *at);
+    made.n_picked[block] = n;
+}
+
+void hx_blocks_end_asides(hx_blocks *blocks)
 {
     (void)blocks;
+}
+
+/* What was said to be picked is what is picked. */
+static void check_picked(size_t block, const uint16_t *at, size_t n)
+{
+    if (!made.picked[block])
+        return;
+    assert_int_equal(n, made.n_picked[block]);
+    assert_memory_equal(at, made.picked[block], n * sizeof *at);
+    free(made.picked[block]);
+    made.picked[block] = NULL;
+    made.picks++;
 }
 
 /* Here the edges tell of no level; test/export/levels.py has those that they do. */
@@ -94,6 +125,9 @@ hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, 
                          uint64_t *ret)
 {
     (void)blocks;
+    assert_false(made.no_order && column != CONDITION && derived == HX_RETAINED);
+    if (derived == HX_RETAINED)
+        check_picked(block, at, n);
     for (size_t i = 0; i < n; i++) {
         assert_true(at[i] < index->block[block].n);
         ret[i] = made.value[column == CONDITION || derived == HX_DOMINATOR]
@@ -312,6 +346,45 @@ static void windows(void **state)
     }
 }
 
+/* What a filtered list retains is read once, whatever window of whichever order is asked for. */
+static void values(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("values");
+    static struct plain plain[BLOCKS * HX_BLOCK_ROWS];
+    for (size_t round = 0; round < unit_rounds(10); round++) {
+        struct hx_block_index index;
+        struct hx_condition condition = {.derived = HX_PLAIN, .column = CONDITION, .high = 2};
+        made.n = HX_BLOCK_ROWS + unit_below(&random, (BLOCKS - 1) * HX_BLOCK_ROWS);
+        for (int c = 0; c < COLUMNS; c++) {
+            made.value[c] = malloc(made.n * sizeof *made.value[c]);
+            assert_non_null(made.value[c]);
+        }
+        fill(&random, made.value[0], made.n);
+        for (uint64_t i = 0; i < made.n; i++)
+            made.value[1][i] = unit_below(&random, round % 2 ? 8 : 4000);
+        make(&random, &index);
+        struct hx_top top = {
+            .end = made.n, .condition = &condition, .conditions = 1, .largest = round % 3 != 0};
+        uint64_t n;
+        assert_null(hx_top_count(NULL, &index, &top, &n));
+        for (int i = 0; i < 6; i++) {
+            top.derived = i == 2 ? HX_PLAIN : HX_RETAINED; /* another column is in nobody's way */
+            made.no_order = i > 0 && i != 2;
+            top.largest = !top.largest;
+            top.offset = i < 2 ? 0 : n / 7 * (uint64_t)i;
+            top.limit = 1 + unit_below(&random, 50);
+            compare_window(&index, &top, plain, sort(&top, plain));
+        }
+        condition.high = 1; /* other rows */
+        made.no_order = false;
+        assert_null(hx_top_count(NULL, &index, &top, &n));
+        compare_window(&index, &top, plain, sort(&top, plain));
+        forget(&index);
+    }
+    assert_true(made.picks > 0);
+}
+
 /* --- stored ends ------------------------------------------------------------------------- */
 
 /* Blocks in any order, by two threads. */
@@ -486,7 +559,7 @@ static void under_roots(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(ends),
-                                       cmocka_unit_test(under_roots)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(values),
+                                       cmocka_unit_test(ends), cmocka_unit_test(under_roots)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

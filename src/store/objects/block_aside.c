@@ -1,4 +1,4 @@
-/* block_aside.c - the next block is decoded on another thread. */
+/* block_aside.c - the next block is decoded, or rows of it picked, on another thread. */
 #include "store/objects/blocks_private.h"
 
 #include <stdlib.h>
@@ -16,12 +16,10 @@ static size_t stored_columns(const struct hx_wanted *wanted, int ret[HX_STASHED 
     case HX_DOMINATOR:
         ret[0] = HX_COL_DOMINATOR;
         return 1;
-    case HX_RETAINED:
-        ret[0] = HX_COL_RETAINED;
-        ret[1] = HX_COL_RETAINED_REST;
-        ret[2] = HX_COL_RETAINED_OBJECTS;
-        ret[3] = HX_COL_SIZE;
-        return 4;
+    case HX_RETAINED: /* with sizes; of older stores HX_COL_RETAINED: not aside */
+        ret[0] = HX_COL_RETAINED_REST;
+        ret[1] = HX_COL_RETAINED_OBJECTS;
+        return 2;
     case HX_TARGET_OBJ:
         ret[0] = HX_COL_TARGET;
         ret[1] = HX_COL_SOURCE;
@@ -58,25 +56,39 @@ static hx_error *stash_column(hx_blocks *blocks, int64_t id, struct hx_stash *st
     return failed ? hx_error_nomem() : NULL;
 }
 
-/* Where the rows lie, if one of the columns wants that: it is known, or made of three others. */
-static hx_error *stash_place(hx_blocks *blocks, const struct hx_block *block,
-                             struct hx_stash *stash)
+/* What is known of a block already; NULL: it is not. */
+static const struct hx_decoded *hold_known(hx_blocks *blocks, const struct hx_block *block,
+                                           enum hx_derived derived, int column)
 {
-    static const int made_of[] = {HX_COL_SIZE, HX_COL_IN, HX_COL_OUT};
+    struct hx_entry *known = hx_entry_find(blocks, block->id, hx_entry_what(derived, column));
+    if (!known)
+        return NULL;
+    known->users++;
+    return &known->decoded;
+}
+
+/* Where the rows lie, if one of the columns wants that: it is known, or made of three others. Sizes
+ * where they are wanted, of which the same holds. */
+static hx_error *stash_place_and_sizes(hx_blocks *blocks, const struct hx_block *block, bool sizes,
+                                       struct hx_stash *stash)
+{
+    const int64_t id = block->id * HX_COLUMN_SLOTS;
     bool placed = false;
     for (size_t i = 0; i < stash->n; i++)
         placed |= stash->column[i].there &&
                   hx_column_is_placed(stash->column[i].blob, stash->column[i].bytes);
-    struct hx_entry *known =
-        placed ? hx_entry_find(blocks, block->id, hx_entry_what(HX_PLACE, 0)) : NULL;
-    if (known) {
-        known->users++;
-        stash->place = &known->decoded;
-    }
-    bool made = placed && !known && block->index->family == HX_FAMILY_OBJECT;
-    for (size_t i = 0; made && i < 3; i++)
-        HX_TRY(stash_column(blocks, block->id * HX_COLUMN_SLOTS + made_of[i], stash));
-    return NULL;
+    if (placed)
+        stash->place = hold_known(blocks, block, HX_PLACE, 0);
+    if (block->index->family != HX_FAMILY_OBJECT)
+        return NULL;
+    const bool made = placed && !stash->place;
+    if (made || sizes)
+        stash->size = hold_known(blocks, block, HX_PLAIN, HX_COL_SIZE);
+    if ((made || sizes) && !stash->size)
+        HX_TRY(stash_column(blocks, id + HX_COL_SIZE, stash));
+    if (made)
+        HX_TRY(stash_column(blocks, id + HX_COL_IN, stash));
+    return made ? stash_column(blocks, id + HX_COL_OUT, stash) : NULL;
 }
 
 /* What tells the sources of a block's edges, and their classes. */
@@ -99,6 +111,29 @@ static hx_error *stash_objects(hx_blocks *blocks, const struct hx_block *block,
     return NULL;
 }
 
+/* The block behind this one comes from objects whose classes nobody knows yet: they are made on the
+ * other thread, when it has done the rest. */
+static hx_error *stash_next_objects(hx_blocks *blocks, const struct hx_block *block,
+                                    struct hx_stash *stash)
+{
+    static const int made_of[] = {HX_COL_SIZE, HX_COL_IN, HX_COL_OUT};
+    const struct hx_block_index *objects;
+    const size_t number = block->last_key / HX_BLOCK_ROWS + 1;
+    HX_TRY(hx_blocks_index(blocks, block->index->snapshot, HX_FAMILY_OBJECT, &objects));
+    stash->next = objects;
+    stash->next_block = number;
+    if (number >= objects->n || stash->n + 3 > HX_STASHED || !stash->column[0].there ||
+        hx_entry_find(blocks, objects->block[number].id, hx_entry_what(HX_CLASS, 0))) {
+        hx_blocks_index_done(blocks, objects);
+        stash->next = NULL;
+        return NULL;
+    }
+    for (size_t i = 0; i < 3; i++)
+        HX_TRY(
+            stash_column(blocks, objects->block[number].id * HX_COLUMN_SLOTS + made_of[i], stash));
+    return NULL;
+}
+
 static bool has_stashed(const struct hx_stash *stash)
 {
     for (size_t i = 0; i < stash->n; i++)
@@ -107,21 +142,50 @@ static bool has_stashed(const struct hx_stash *stash)
     return false;
 }
 
+static void decode_column_aside(struct hx_blocks_aside *aside, const struct hx_block_index *index,
+                                size_t block, enum hx_derived derived, int column)
+{
+    const struct hx_decoded *decoded = NULL;
+    hx_error_free(hx_blocks_column(aside->blocks, index, block, derived, column, &decoded));
+    hx_blocks_release(aside->blocks, decoded);
+}
+
 static void decode_aside(void *context)
 {
     struct hx_blocks_aside *aside = context;
-    for (size_t i = 0; i < aside->n; i++) {
-        const struct hx_decoded *column = NULL;
-        hx_error_free(hx_blocks_column(aside->blocks, aside->index, aside->block,
-                                       aside->wanted[i].derived, aside->wanted[i].column, &column));
-        hx_blocks_release(aside->blocks, column);
+    const struct hx_stash *stash = &aside->stash;
+    struct hx_picked *picked = &aside->picked[aside->picking];
+    if (picked->n) {
+        hx_error *err =
+            hx_blocks_pick(aside->blocks, aside->index, aside->block, aside->wanted->derived,
+                           aside->wanted->column, picked->at, picked->n, picked->value);
+        picked->n = err ? 0 : picked->n;
+        hx_error_free(err);
+        return;
+    }
+    for (size_t i = 0; i < aside->n; i++)
+        decode_column_aside(aside, aside->index, aside->block, aside->wanted[i].derived,
+                            aside->wanted[i].column);
+    if (stash->next) {
+        decode_column_aside(aside, stash->next, stash->next_block, HX_PLAIN, HX_COL_OUT);
+        decode_column_aside(aside, stash->next, stash->next_block, HX_CLASS, 0);
     }
 }
 
+size_t hx_blocks_asides(void)
+{
+    const unsigned threads = hx_threads(0);
+    return threads - 1 < HX_ASIDES ? threads - 1 : HX_ASIDES;
+}
+
+/* One that has nothing to do; NULL: there is none. */
 static struct hx_blocks_aside *find_aside(hx_blocks *blocks)
 {
-    if (blocks->aside || hx_threads(0) < 2)
-        return blocks->aside;
+    size_t i = 0;
+    while (i < hx_blocks_asides() && blocks->aside[i] && blocks->aside[i]->begun)
+        i++;
+    if (i == hx_blocks_asides() || blocks->aside[i])
+        return i < hx_blocks_asides() ? blocks->aside[i] : NULL;
     struct hx_blocks_aside *aside = calloc(1, sizeof *aside);
     if (!aside)
         return NULL;
@@ -132,59 +196,122 @@ static struct hx_blocks_aside *find_aside(hx_blocks *blocks)
         return NULL;
     }
     aside->blocks->stash = &aside->stash;
-    return blocks->aside = aside;
+    aside->thread = (struct hx_helper)HX_HELPER;
+    return blocks->aside[i] = aside;
 }
 
 static void forget_held(hx_blocks *blocks, struct hx_stash *stash)
 {
     hx_blocks_release(blocks, stash->place);
-    stash->place = NULL;
+    hx_blocks_release(blocks, stash->size);
+    hx_blocks_index_done(blocks, stash->next);
+    stash->place = stash->size = NULL;
+    stash->next = NULL;
     while (stash->objects)
         hx_blocks_release(blocks, stash->object[--stash->objects].column);
+}
+
+/* The thread's blocks, for something new about a block; NULL: it makes no sense. */
+static struct hx_blocks_aside *prepare_aside(hx_blocks *blocks, const struct hx_block_index *index,
+                                             size_t block)
+{
+    bool whole =
+        (index->family == HX_FAMILY_OBJECT || index->family == HX_FAMILY_EDGE) && block < index->n;
+    struct hx_blocks_aside *aside = whole ? find_aside(blocks) : NULL;
+    if (!aside)
+        return NULL;
+    aside->n = aside->stash.n = 0;
+    aside->index = index;
+    aside->block = block;
+    aside->picked[aside->picking].n = 0;
+    return aside;
+}
+
+/* Takes what a column is made of, where there is room and it is not known; *sizes: with them. */
+static hx_error *stash_wanted(hx_blocks *blocks, struct hx_blocks_aside *aside,
+                              const struct hx_wanted *wanted, bool *sizes)
+{
+    const struct hx_block *where = &aside->index->block[aside->block];
+    int columns[HX_STASHED / HX_WANTED_MAX];
+    size_t stored = stored_columns(wanted, columns);
+    if (!stored || aside->stash.n + stored > HX_STASHED - 3 || aside->n == HX_WANTED_MAX ||
+        hx_entry_find(blocks, where->id, hx_entry_what(wanted->derived, wanted->column)))
+        return NULL;
+    for (size_t c = 0; c < stored; c++)
+        HX_TRY(stash_column(blocks, where->id * HX_COLUMN_SLOTS + columns[c], &aside->stash));
+    *sizes |= wanted->derived == HX_RETAINED;
+    aside->wanted[aside->n++] = *wanted;
+    return NULL;
+}
+
+/* All that is wanted was stashed, unless that failed. */
+static void start_aside(hx_blocks *blocks, struct hx_blocks_aside *aside, bool sizes, hx_error *err)
+{
+    const struct hx_block *where = &aside->index->block[aside->block];
+    if (!err && aside->n && aside->index->family == HX_FAMILY_EDGE)
+        err = stash_objects(blocks, where, &aside->stash);
+    if (!err)
+        err = stash_place_and_sizes(blocks, where, sizes, &aside->stash);
+    if (!err && aside->n && aside->index->family == HX_FAMILY_EDGE)
+        err = stash_next_objects(blocks, where, &aside->stash);
+    aside->begun = !err && has_stashed(&aside->stash);
+    hx_error_free(err);
+    if (aside->begun)
+        hx_helper_begin(&aside->thread, decode_aside, aside);
+    else
+        forget_held(blocks, &aside->stash);
 }
 
 void hx_blocks_begin_aside(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
                            const struct hx_wanted *wanted, size_t n)
 {
-    bool whole =
-        (index->family == HX_FAMILY_OBJECT || index->family == HX_FAMILY_EDGE) && block < index->n;
-    struct hx_blocks_aside *aside = whole ? find_aside(blocks) : NULL;
-    if (!aside || aside->begun)
-        return;
-    const struct hx_block *where = &index->block[block];
+    struct hx_blocks_aside *aside = prepare_aside(blocks, index, block);
     hx_error *err = NULL;
-    aside->n = aside->stash.n = 0;
-    aside->index = index;
-    aside->block = block;
-    for (size_t i = 0; i < n && !err; i++) {
-        int columns[HX_STASHED / HX_WANTED_MAX];
-        size_t stored = stored_columns(&wanted[i], columns);
-        if (!stored || aside->stash.n + stored > HX_STASHED - 3 || aside->n == HX_WANTED_MAX ||
-            hx_entry_find(blocks, where->id, hx_entry_what(wanted[i].derived, wanted[i].column)))
-            continue;
-        for (size_t c = 0; c < stored && !err; c++)
-            err = stash_column(blocks, where->id * HX_COLUMN_SLOTS + columns[c], &aside->stash);
-        aside->wanted[aside->n++] = wanted[i];
-    }
-    if (!err && aside->n && index->family == HX_FAMILY_EDGE)
-        err = stash_objects(blocks, where, &aside->stash);
-    if (!err)
-        err = stash_place(blocks, where, &aside->stash);
-    aside->begun = !err && has_stashed(&aside->stash);
-    hx_error_free(err);
-    if (aside->begun)
-        hx_aside_begin(decode_aside, aside, &aside->thread);
-    else
-        forget_held(blocks, &aside->stash);
+    bool sizes = false;
+    for (size_t i = 0; aside && i < n && !err; i++)
+        err = stash_wanted(blocks, aside, &wanted[i], &sizes);
+    if (aside)
+        start_aside(blocks, aside, sizes, err);
 }
 
-void hx_blocks_end_aside(hx_blocks *blocks)
+void hx_blocks_begin_pick_aside(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                                enum hx_derived derived, int column, const uint16_t *at, size_t n)
 {
-    struct hx_blocks_aside *aside = blocks->aside;
-    if (!aside || !aside->begun)
+    const struct hx_wanted wanted = {derived, column};
+    struct hx_blocks_aside *aside = n <= HX_PICKED_MAX ? prepare_aside(blocks, index, block) : NULL;
+    bool sizes = false;
+    if (!aside)
         return;
-    hx_aside_end(&aside->thread);
+    hx_error *err = stash_wanted(blocks, aside, &wanted, &sizes);
+    if (!err && aside->n) {
+        struct hx_picked *picked = &aside->picked[aside->picking];
+        picked->id = index->block[block].id;
+        picked->what = hx_entry_what(derived, column);
+        picked->n = n;
+        memcpy(picked->at, at, n * sizeof *at);
+    }
+    start_aside(blocks, aside, sizes, err);
+}
+
+bool hx_blocks_take_picked(hx_blocks *blocks, int64_t id, unsigned what, const uint16_t *at,
+                           size_t n, uint64_t *ret)
+{
+    for (size_t i = 0; i < HX_ASIDES && blocks->aside[i]; i++) {
+        const struct hx_picked *picked = &blocks->aside[i]->picked[!blocks->aside[i]->picking];
+        if (!n || picked->n != n || picked->id != id || picked->what != what ||
+            memcmp(picked->at, at, n * sizeof *at) != 0)
+            continue;
+        memcpy(ret, picked->value, n * sizeof *ret);
+        return true;
+    }
+    return false;
+}
+
+static void end_aside(hx_blocks *blocks, struct hx_blocks_aside *aside)
+{
+    hx_helper_end(&aside->thread);
     aside->begun = false;
+    aside->picking = !aside->picking;
     forget_held(blocks, &aside->stash);
     hx_blocks *from = aside->blocks;
     for (struct hx_entry *entry = from->oldest, *newer; entry; entry = newer) {
@@ -204,4 +331,11 @@ void hx_blocks_end_aside(hx_blocks *blocks)
             hx_blocks_make_sieve(blocks, (struct hx_block_index *)aside->index, aside->block,
                                  &entry->decoded);
     }
+}
+
+void hx_blocks_end_asides(hx_blocks *blocks)
+{
+    for (size_t i = 0; i < HX_ASIDES; i++)
+        if (blocks->aside[i] && blocks->aside[i]->begun)
+            end_aside(blocks, blocks->aside[i]);
 }

@@ -148,18 +148,37 @@ HX_HOT static void widen(const struct hx_decoded *column, size_t from, size_t n,
     HX_BY_SHIFT(column->shift, WIDEN);
 }
 
+/* Sizes of objects: held, unless a stash has them. */
+static hx_error *find_sizes(hx_blocks *blocks, const struct hx_block *block,
+                            const struct hx_decoded **ret)
+{
+    *ret = blocks->stash ? blocks->stash->size : NULL;
+    return *ret ? NULL
+                : hx_blocks_column(blocks, block->index, block->from / HX_BLOCK_ROWS, HX_PLAIN,
+                                   HX_COL_SIZE, ret);
+}
+
+static void release_sizes(hx_blocks *blocks, const struct hx_decoded *size)
+{
+    if (!blocks->stash || size != blocks->stash->size) /* else it is the other thread's */
+        hx_blocks_release(blocks, size);
+}
+
 /* The sizes of objects, which many columns are made with and often are there already. */
 HX_HOT static hx_error *decode_sizes(hx_blocks *blocks, const struct hx_block *block,
                                      uint64_t *size)
 {
     const struct hx_entry *entry =
         hx_entry_find(blocks, block->id, hx_entry_what(HX_PLAIN, HX_COL_SIZE));
-    if (!entry)
+    const struct hx_decoded *known = entry           ? &entry->decoded
+                                     : blocks->stash ? blocks->stash->size
+                                                     : NULL;
+    if (!known)
         return decode_block(blocks, block, HX_COL_SIZE, size);
     for (size_t i = 0; blocks->pick && i < blocks->picks; i++)
-        size[i] = hx_decoded_at(&entry->decoded, blocks->pick[i]);
+        size[i] = hx_decoded_at(known, blocks->pick[i]);
     if (!blocks->pick)
-        widen(&entry->decoded, 0, block->n, size);
+        widen(known, 0, block->n, size);
     return NULL;
 }
 
@@ -247,10 +266,9 @@ static hx_error *classify_by(hx_blocks *blocks, const struct hx_block *block, in
 static hx_error *classify_objects(hx_blocks *blocks, const struct hx_block *block, uint16_t *class)
 {
     const struct hx_decoded *size;
-    HX_TRY(hx_blocks_column(blocks, block->index, block->from / HX_BLOCK_ROWS, HX_PLAIN,
-                            HX_COL_SIZE, &size));
+    HX_TRY(find_sizes(blocks, block, &size));
     classes_of_sizes(size, class);
-    hx_blocks_release(blocks, size);
+    release_sizes(blocks, size);
     HX_TRY(classify_by(blocks, block, HX_COL_IN, class));
     return classify_by(blocks, block, HX_COL_OUT, class);
 }
@@ -550,7 +568,7 @@ static hx_error *derive_retained(hx_blocks *blocks, const struct hx_block *block
     bool there = false, good = true;
     if (blocks->pick)
         return derive_picked(blocks, block);
-    hx_error *err = hx_blocks_column(blocks, block->index, number, HX_PLAIN, HX_COL_SIZE, &size);
+    hx_error *err = find_sizes(blocks, block, &size);
     if (!err)
         err = hx_blocks_column(blocks, block->index, number, HX_PLAIN, HX_COL_RETAINED_OBJECTS,
                                &objects);
@@ -566,7 +584,7 @@ static hx_error *derive_retained(hx_blocks *blocks, const struct hx_block *block
         good &= retained_of(part[0], part[1], part[2], n, blocks->value + from);
     }
     hx_blocks_done_planes(blocks, block->index->family);
-    hx_blocks_release(blocks, size);
+    release_sizes(blocks, size);
     hx_blocks_release_once(blocks, objects);
     if (!err && !there)
         return derive_retained_before(blocks, block);

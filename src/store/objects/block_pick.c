@@ -179,6 +179,8 @@ hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, 
                  derived != HX_CCS;
     const unsigned what = hx_entry_what(derived, column);
     const bool known = hx_entry_find(blocks, where->id, what);
+    if (hx_blocks_take_picked(blocks, where->id, what, at, n, ret))
+        return NULL;
     if (derived == HX_ADDRESS && n < HX_BLOCK_ROWS / STEP && !known)
         return pick_addresses(blocks, where, at, n, ret);
     if (derived == HX_SOURCE_OBJ && n == 1 && !known) {
@@ -201,5 +203,42 @@ hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, 
     blocks->pick = NULL;
     if (!err)
         memcpy(ret, blocks->value, n * sizeof *ret);
+    return err;
+}
+
+/* Those of the n rows that lie in the block of the first, less where that begins. */
+static size_t rows_of_block(const uint64_t *row, size_t n, uint16_t *at)
+{
+    size_t k = 0;
+    for (; k < n && row[k] / HX_BLOCK_ROWS == *row / HX_BLOCK_ROWS; k++)
+        at[k] = (uint16_t)(row[k] % HX_BLOCK_ROWS);
+    return k;
+}
+
+hx_error *hx_blocks_pick_rows(hx_blocks *blocks, const struct hx_block_index *index,
+                              enum hx_derived derived, int column, const uint64_t *row, size_t n,
+                              uint64_t *ret)
+{
+    HX_FREE uint16_t *at = malloc((n + 1) * sizeof *at);
+    HX_NEED(at);
+    hx_error *err = NULL;
+    size_t ahead = 0; /* rows of blocks that were begun aside end here */
+    for (size_t i = 0, here; i < n && !err; i += here) {
+        hx_blocks_end_asides(blocks);
+        here = rows_of_block(row + i, n - i, at + i);
+        const bool begin = i >= ahead;
+        ahead = begin ? i + here : ahead;
+        for (size_t k = 0; begin && k < hx_blocks_asides() && ahead < n; k++) {
+            const size_t next = rows_of_block(row + ahead, n - ahead, at + ahead);
+            hx_blocks_begin_pick_aside(blocks, index, (size_t)(row[ahead] / HX_BLOCK_ROWS), derived,
+                                       column, at + ahead, next);
+            ahead += next;
+        }
+        err = hx_blocks_interrupted(blocks);
+        if (!err)
+            err = hx_blocks_pick(blocks, index, (size_t)(row[i] / HX_BLOCK_ROWS), derived, column,
+                                 at + i, here, ret + i);
+    }
+    hx_blocks_end_asides(blocks);
     return err;
 }

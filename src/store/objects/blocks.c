@@ -90,7 +90,7 @@ enum { EVERYTHING = -1 }; /* no snapshot has that number */
 
 static void forget_snapshot_blocks(hx_blocks *blocks, int64_t snapshot)
 {
-    hx_blocks_end_aside(blocks);
+    hx_blocks_end_asides(blocks);
     hx_blocks_rest(blocks); /* it may have been made before there were temporary tables */
     hx_stack_map_free(blocks->stacks);
     blocks->stacks = NULL;
@@ -149,10 +149,12 @@ void hx_blocks_refresh(hx_blocks *blocks)
 
 static void free_aside(struct hx_blocks_aside *aside)
 {
-    for (size_t i = 0; aside && i < HX_STASHED; i++)
+    if (!aside)
+        return;
+    hx_helper_stop(&aside->thread);
+    for (size_t i = 0; i < HX_STASHED; i++)
         free(aside->stash.column[i].blob);
-    if (aside)
-        hx_blocks_unref(aside->blocks);
+    hx_blocks_unref(aside->blocks);
     free(aside);
 }
 
@@ -162,7 +164,8 @@ void hx_blocks_unref(hx_blocks *blocks)
         return;
     hx_blocks_rest(blocks);
     forget_snapshot_blocks(blocks, EVERYTHING);
-    free_aside(blocks->aside);
+    for (size_t i = 0; i < HX_ASIDES; i++)
+        free_aside(blocks->aside[i]);
     hx_vec_free(&blocks->index);
     hx_vec_free(&blocks->named);
     hx_vec_free(&blocks->found.row);
@@ -334,6 +337,15 @@ static void drop_sieves(hx_blocks *blocks, int64_t snapshot)
             free_sieves(blocks, blocks->index.v[i]);
 }
 
+#define SET_SIEVE(type)                                                                            \
+    for (size_t i = 0; i < column->n; i++)                                                         \
+        hx_bit_set(sieve, sieve_bit(column->base + ((const type *)column->v)[i]));
+
+HX_HOT static void set_sieve(const struct hx_decoded *column, uint64_t *sieve)
+{
+    HX_BY_SHIFT(column->shift, SET_SIEVE);
+}
+
 void hx_blocks_make_sieve(hx_blocks *blocks, struct hx_block_index *index, size_t block,
                           const struct hx_decoded *column)
 {
@@ -347,8 +359,8 @@ void hx_blocks_make_sieve(hx_blocks *blocks, struct hx_block_index *index, size_
         return;
     uint64_t *sieve = index->sieve[block] = calloc(SIEVE_BITS / 64, sizeof *sieve);
     blocks->sieves += sieve != NULL;
-    for (size_t i = 0; sieve && i < column->n; i++)
-        hx_bit_set(sieve, sieve_bit(hx_decoded_at(column, i)));
+    if (sieve)
+        set_sieve(column, sieve);
 }
 
 struct hx_window **hx_blocks_window(hx_blocks *blocks)

@@ -152,8 +152,12 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
                            enum hx_derived derived, int column, const struct hx_decoded **ret);
 void hx_blocks_release(hx_blocks *blocks, const struct hx_decoded *column);
 
+/* So many blocks can be decoded aside at once, each on a thread of its own; 0: there is one core. */
+enum { HX_ASIDES = 4 };
+size_t hx_blocks_asides(void);
+
 /* Begins to decode columns of a block on another thread, for who goes over blocks one after the
- * other and decodes the one before meanwhile; between the two calls only hx_blocks_column(),
+ * other and decodes the one before meanwhile; until all such are ended only hx_blocks_column(),
  * _pick() and _release() are for anybody. Where it makes no sense nothing is begun, and what is
  * wrong with a column hx_blocks_column() tells. */
 enum { HX_WANTED_MAX = 4 }; /* columns; more are not decoded aside */
@@ -163,8 +167,13 @@ struct hx_wanted {
 };
 void hx_blocks_begin_aside(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
                            const struct hx_wanted *wanted, size_t n);
-/* Ends it, if something was begun; what was decoded is kept as if it had been asked for. */
-void hx_blocks_end_aside(hx_blocks *blocks);
+/* The same for rows that will be picked: hx_blocks_pick() of the same ones has their values then.
+ */
+enum { HX_PICKED_MAX = 8192 }; /* rows; more are not picked aside */
+void hx_blocks_begin_pick_aside(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
+                                enum hx_derived derived, int column, const uint16_t *at, size_t n);
+/* Ends all that was begun; what was decoded is kept as if it had been asked for. */
+void hx_blocks_end_asides(hx_blocks *blocks);
 
 /* False: no row of the block has that value in the column. */
 bool hx_blocks_may_hold(const struct hx_block_index *index, size_t block, enum hx_derived derived,
@@ -201,6 +210,12 @@ void hx_blocks_release_once(hx_blocks *blocks, const struct hx_decoded *column);
 hx_error *hx_blocks_pick(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
                          enum hx_derived derived, int column, const uint16_t *at, size_t n,
                          uint64_t *ret);
+
+/* The same of any rows, rising and below the index's rows: on two threads, where they lie in
+ * several blocks. */
+hx_error *hx_blocks_pick_rows(hx_blocks *blocks, const struct hx_block_index *index,
+                              enum hx_derived derived, int column, const uint64_t *row, size_t n,
+                              uint64_t *ret);
 
 /* The ends of the order by a stored column of objects (ends.h), HX_ENDS_ROOM values with how many
  * rows it has; *ret_there false: none are stored. */

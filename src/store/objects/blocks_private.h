@@ -59,7 +59,7 @@ struct hx_blocks {
     const uint16_t *pick; /* the rows of the block that are decoded; NULL: all */
     size_t picks;
     const struct hx_decoded *place; /* held: where rows lie of the planes that were found */
-    struct hx_blocks_aside *aside;  /* NULL: nothing was decoded aside yet */
+    struct hx_blocks_aside *aside[HX_ASIDES]; /* NULL: nothing was decoded there yet */
     struct asked { /* for one row of a block: it costs less than all, for a while */
         int64_t id;
         unsigned what, times;
@@ -78,24 +78,38 @@ struct hx_stash {
         bool there;
     } column[HX_STASHED];
     size_t n;
-    const struct hx_decoded *place; /* where rows lie by class; NULL: not known yet */
+    const struct hx_decoded *place; /* where rows lie by class; NULL: not known yet; held */
+    const struct hx_decoded *size;  /* of objects; the same */
     struct {                        /* of edges: columns of the objects that they come from, held */
         size_t number;              /* of the block */
         enum hx_derived derived;
         const struct hx_decoded *column;
     } object[2 * HX_SOURCES_MAX];
     size_t objects;
+    const struct hx_block_index *next; /* of the objects: classes of the block with that number, */
+    size_t next_block;                 /* which the block behind wants, are made, too; NULL: not */
 };
 
-/* Decoding on another thread: by blocks of its own, whose entries are then moved. */
+/* What was picked on another thread: values of rows of a block, as hx_blocks_pick() gives them. */
+struct hx_picked {
+    int64_t id;
+    unsigned what;
+    size_t n; /* 0: nothing */
+    uint16_t at[HX_PICKED_MAX];
+    uint64_t value[HX_PICKED_MAX];
+};
+
+/* Decoding on another thread: by blocks of its own, whose entries are then moved; or picking. */
 struct hx_blocks_aside {
-    struct hx_aside thread;
+    struct hx_helper thread;
     hx_blocks *blocks;
     struct hx_stash stash;
     const struct hx_block_index *index;
     size_t block;
     struct hx_wanted wanted[HX_WANTED_MAX];
     size_t n;
+    struct hx_picked picked[2]; /* the one that is made, where n is not 0, and the one before */
+    unsigned picking;           /* which of them is made */
     bool begun;
 };
 
@@ -159,6 +173,10 @@ hx_error *hx_blocks_find_objects(hx_blocks *blocks, const struct hx_block *block
                                  const struct hx_decoded **ret);
 
 /* --- block_pick.c: some rows of a block --- */
+
+/* Were they picked aside? */
+bool hx_blocks_take_picked(hx_blocks *blocks, int64_t id, unsigned what, const uint16_t *at,
+                           size_t n, uint64_t *ret);
 
 /* The first row of the block whose address is >= key, which is above the first one. */
 hx_error *hx_blocks_search_addresses(hx_blocks *blocks, const struct hx_block *block, uint64_t key,

@@ -44,32 +44,23 @@ static hx_error *find_targets(hx_blocks *blocks, const struct hx_block_index *ed
     return NULL;
 }
 
-/* Of the n rows of one block those that it dominates go to the front. Returns how many these are,
- * and adds what they retain. */
-static hx_error *pick_children(hx_blocks *blocks, const struct hx_block_index *objects,
-                               uint64_t dominator, const uint64_t *row, size_t n, uint64_t *ret,
-                               size_t *ret_n, uint64_t *retained)
+/* Of the rows those that it dominates go to the front, and `rows` ends with them; *retained grows
+ * by what these retain. */
+static hx_error *keep_children(hx_blocks *blocks, const struct hx_block_index *objects,
+                               uint64_t dominator, rows_vec *rows, uint64_t *retained)
 {
-    HX_FREE uint16_t *at = malloc(n * sizeof *at);
-    HX_FREE uint64_t *value = malloc(n * sizeof *value);
-    HX_NEED(at && value);
-    const size_t block = *row / HX_BLOCK_ROWS;
-    const uint64_t first = block * (uint64_t)HX_BLOCK_ROWS;
-    size_t children = 0;
-    for (size_t i = 0; i < n; i++)
-        at[i] = (uint16_t)(row[i] - first);
-    HX_TRY(hx_blocks_interrupted(blocks));
-    HX_TRY(hx_blocks_pick(blocks, objects, block, HX_DOMINATOR, 0, at, n, value));
-    for (size_t i = 0; i < n; i++)
+    HX_FREE uint64_t *value = malloc((rows->n + 1) * sizeof *value);
+    HX_NEED(value);
+    HX_TRY(hx_blocks_pick_rows(blocks, objects, HX_DOMINATOR, 0, rows->v, rows->n, value));
+    size_t n = 0;
+    for (size_t i = 0; i < rows->n; i++)
         if (value[i] == dominator + 1)
-            at[children++] = at[i];
-    if (children)
-        HX_TRY(hx_blocks_pick(blocks, objects, block, HX_PLAIN, HX_COL_RETAINED_OBJECTS, at,
-                              children, value));
-    for (size_t i = 0; i < children; i++) {
-        ret[(*ret_n)++] = first + at[i];
+            rows->v[n++] = rows->v[i];
+    rows->n = n;
+    HX_TRY(
+        hx_blocks_pick_rows(blocks, objects, HX_PLAIN, HX_COL_RETAINED_OBJECTS, rows->v, n, value));
+    for (size_t i = 0; i < n; i++)
         *retained += value[i];
-    }
     return NULL;
 }
 
@@ -79,22 +70,15 @@ static hx_error *find_children(hx_blocks *blocks, const struct hx_block_index *o
 {
     const uint16_t at = (uint16_t)(dominator % HX_BLOCK_ROWS);
     uint64_t all, retained = 1;
-    size_t kept = 0;
     HX_TRY(hx_blocks_pick(blocks, objects, dominator / HX_BLOCK_ROWS, HX_PLAIN,
                           HX_COL_RETAINED_OBJECTS, &at, 1, &all));
-    if (all)
-        HX_TRY(find_targets(blocks, edges, dominator, rows, ret_all));
-    for (size_t i = 0, n; *ret_all && i < rows->n; i += n) {
-        for (n = 1;
-             i + n < rows->n && rows->v[i + n] / HX_BLOCK_ROWS == rows->v[i] / HX_BLOCK_ROWS;)
-            n++;
-        if (rows->v[i] / HX_BLOCK_ROWS >= objects->n)
-            *ret_all = false; /* the edge is damaged, and whoever shows it says so */
-        else
-            HX_TRY(pick_children(blocks, objects, dominator, rows->v + i, n, rows->v, &kept,
-                                 &retained));
-    }
-    rows->n = kept;
+    if (!all)
+        return NULL;
+    HX_TRY(find_targets(blocks, edges, dominator, rows, ret_all));
+    if (rows->n && rows->v[rows->n - 1] >= objects->rows)
+        *ret_all = false; /* the edge is damaged, and whoever shows it says so */
+    if (*ret_all)
+        HX_TRY(keep_children(blocks, objects, dominator, rows, &retained));
     *ret_all &= all == retained;
     return NULL;
 }

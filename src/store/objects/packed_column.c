@@ -7,7 +7,11 @@
 #include <string.h>
 #include <zstd.h>
 
-enum { HEADER_BYTES = 24, FORMAT = 1, LEVEL = 3 };
+/* Planes are counts and differences: short matches in them are chance, and cost more to find, and
+ * to read, than they save. */
+enum { LEVEL = 3, SHORTEST_MATCH = 7 };
+
+enum { HEADER_BYTES = 24, FORMAT = 1 };
 enum plane_kind { PLANE_ZSTD = 0, PLANE_RAW = 1, PLANE_CONSTANT = 2 };
 #define LENGTH_MASK (((uint32_t)1 << 30) - 1)
 
@@ -24,7 +28,9 @@ hx_error *hx_codec_create(hx_codec **ret)
     HX_NEED(codec);
     codec->compress = ZSTD_createCCtx();
     codec->decompress = ZSTD_createDCtx();
-    if (!codec->compress || !codec->decompress) {
+    if (!codec->compress || !codec->decompress ||
+        ZSTD_isError(ZSTD_CCtx_setParameter(codec->compress, ZSTD_c_compressionLevel, LEVEL)) ||
+        ZSTD_isError(ZSTD_CCtx_setParameter(codec->compress, ZSTD_c_minMatch, SHORTEST_MATCH))) {
         hx_codec_destroy(codec);
         return hx_error_nomem();
     }
@@ -103,8 +109,7 @@ static size_t encode_plane(hx_codec *codec, size_t n, uint8_t *out)
         out[4] = plane[0];
         return 5;
     }
-    size_t packed =
-        ZSTD_compressCCtx(codec->compress, out + 4, ZSTD_compressBound(n), plane, n, LEVEL);
+    size_t packed = ZSTD_compress2(codec->compress, out + 4, ZSTD_compressBound(n), plane, n);
     if (ZSTD_isError(packed))
         return 0;
     if (packed < n) {

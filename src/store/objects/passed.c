@@ -1,6 +1,8 @@
 /* passed.c - sets of rows as bits; who was not asked for longest makes room. */
 #include "store/objects/passed.h"
 
+#include "base/cleanup.h"
+
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +10,7 @@
 void hx_passed_free(struct hx_passed *passed)
 {
     free(passed->bit);
+    free(passed->value);
     *passed = (struct hx_passed){0};
 }
 
@@ -122,6 +125,20 @@ void hx_passed_keep(struct hx_passed_sets *sets, struct hx_passed *passed)
     *place = *passed;
     place->used = ++sets->clock;
     *passed = (struct hx_passed){0};
+}
+
+void hx_passed_keep_values(struct hx_passed_sets *sets, const struct hx_passed *passed,
+                           enum hx_derived derived, int column, uint64_t *value)
+{
+    for (size_t i = 0; i < HX_PASSED; i++) {
+        struct hx_passed *set = &sets->set[i];
+        free(hx_steal(set->value));
+        if (set != passed)
+            continue;
+        set->derived = derived;
+        set->column = column;
+        set->value = value;
+    }
 }
 
 HX_HOT size_t hx_passed_list(const struct hx_passed *passed, uint64_t row, size_t from, size_t end,

@@ -8,9 +8,10 @@
 #include "store/objects/top.h"
 
 enum {
-    HX_PASSED = 16,            /* sets that are kept */
-    HX_PASSED_MAX = 16,        /* conditions of one */
-    HX_PASSED_BYTES = 16 << 20 /* of all sets; larger ones are not kept */
+    HX_PASSED = 16,             /* sets that are kept */
+    HX_PASSED_MAX = 16,         /* conditions of one */
+    HX_PASSED_BYTES = 16 << 20, /* of all sets; larger ones are not kept */
+    HX_PASSED_VALUES = 1 << 20  /* of the one set that has some */
 };
 
 static inline bool hx_condition_is_any(const struct hx_condition *condition)
@@ -23,7 +24,10 @@ struct hx_passed {
     uint64_t rows, used;
     struct hx_condition condition[HX_PASSED_MAX];
     size_t conditions;
-    uint64_t *bit; /* owned; NULL: nothing here */
+    uint64_t *bit;           /* owned; NULL: nothing here */
+    enum hx_derived derived; /* the column of `value` */
+    int column;
+    uint64_t *value; /* of the rows that pass, in their order; owned; NULL: not kept */
 };
 
 struct hx_passed_sets {
@@ -49,6 +53,11 @@ void hx_passed_begin(const struct hx_block_index *index, const struct hx_top *to
                      struct hx_passed *ret);
 void hx_passed_take(struct hx_passed *passed, uint64_t from, const uint8_t *pass, size_t n);
 void hx_passed_keep(struct hx_passed_sets *sets, struct hx_passed *passed);
+
+/* Keeps values of the rows of a set that hx_passed_find() gave: another order by that column, or
+ * its other end, need not read them anew. Owns them. */
+void hx_passed_keep_values(struct hx_passed_sets *sets, const struct hx_passed *passed,
+                           enum hx_derived derived, int column, uint64_t *value);
 
 /* The numbers of those that pass, counted from `row` on, in [from, end); returns how many. */
 size_t hx_passed_list(const struct hx_passed *passed, uint64_t row, size_t from, size_t end,

@@ -117,7 +117,12 @@ static hx_error *count_snapshot(hx_blocks *blocks, int64_t snapshot, struct clas
     if (known)
         memcpy(sum, index->sizes, HX_SIZES * sizeof *sum);
     for (size_t i = 0; !known && i < index->n && !err; i++) {
+        static const struct hx_wanted size = {HX_PLAIN, HX_COL_SIZE};
         const struct hx_decoded *column;
+        const size_t asides = hx_blocks_asides();
+        hx_blocks_end_asides(blocks);
+        for (size_t k = 1; i % (asides + 1) == 0 && k <= asides; k++)
+            hx_blocks_begin_aside(blocks, index, i + k, &size, 1);
         err = hx_blocks_interrupted(blocks);
         if (!err)
             err = hx_blocks_column(blocks, index, i, HX_PLAIN, HX_COL_SIZE, &column);
@@ -126,6 +131,7 @@ static hx_error *count_snapshot(hx_blocks *blocks, int64_t snapshot, struct clas
         count_sizes(column, sum);
         hx_blocks_release_once(blocks, column);
     }
+    hx_blocks_end_asides(blocks);
     if (!err && !known)
         keep_sums((struct hx_block_index *)index, sum);
     hx_blocks_index_done(blocks, index);

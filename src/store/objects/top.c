@@ -40,7 +40,7 @@ static struct hx_candidate candidate_of(const struct hx_top *top, uint64_t value
 /* What was found of conditions before; NULL: nothing can be kept. */
 static struct hx_passed_sets *passed_sets(hx_blocks *blocks);
 
-enum { FEW = 8192 }; /* rows of a block at most that are read one by one */
+enum { FEW = HX_PICKED_MAX }; /* rows of a block at most that are read one by one */
 
 /* What a pass wants of the rows that the conditions let through. */
 enum wants { WANTS_COUNT, WANTS_ROWS, WANTS_VALUES };
@@ -60,6 +60,10 @@ struct part {
     uint8_t pass[HX_BLOCK_ROWS]; /* while they are tested: 1 for each that does */
     uint16_t at[HX_BLOCK_ROWS];  /* then: which do, rising, unless they are only counted */
     size_t n;                    /* so many; 0 where all do */
+    uint16_t next[FEW];          /* the same of a block that is read aside */
+    const uint64_t *known;       /* values of all rows that pass; NULL: to be read */
+    uint64_t *read;              /* the same while they are, to be kept; NULL: they are not */
+    size_t gone;                 /* so many of these rows came in blocks before */
 };
 
 typedef hx_error *part_fn(const struct part *part, void *context);
@@ -137,21 +141,33 @@ static hx_error *fill_part(hx_blocks *blocks, const struct hx_block_index *index
     return NULL;
 }
 
+/* So many rows of a block are few. */
+static size_t few_of(const struct hx_top *top)
+{
+    return is_wide(top->derived) ? FEW : FEW / 16;
+}
+
 /* Reads the column that rows are ordered by, of few rows without decoding all. */
 static hx_error *read_column(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
                              struct part *part, const struct hx_decoded **ret_held)
 {
     const struct hx_top *top = part->top;
-    const size_t few = is_wide(top->derived) ? FEW : FEW / 16;
     const uint16_t *at = part->at;
-    uint64_t *value = part->value;
+    const uint64_t *value = part->known ? part->known + part->gone : part->value;
+    uint64_t *read = part->read ? part->read + part->gone : NULL;
     const size_t n = part->n;
-    if (part->all || n > few) {
+    part->gone += n;
+    if (part->all || (n > few_of(top) && !part->known)) {
         HX_TRY(hx_blocks_column(blocks, index, block, top->derived, top->column, ret_held));
         part->column = *ret_held;
+        for (size_t i = 0; read && i < n; i++)
+            read[i] = hx_decoded_at(part->column, at[i]);
         return NULL;
     }
-    HX_TRY(hx_blocks_pick(blocks, index, block, top->derived, top->column, at, n, value));
+    if (!part->known)
+        HX_TRY(hx_blocks_pick(blocks, index, block, top->derived, top->column, at, n, part->value));
+    if (read)
+        memcpy(read, value, n * sizeof *read);
     for (size_t i = 0; i < n; i++)
         part->few_value[at[i]] = value[i];
     part->few = (struct hx_decoded){.shift = 3, .n = index->block[block].n, .v = part->few_value};
@@ -159,21 +175,30 @@ static hx_error *read_column(hx_blocks *blocks, const struct hx_block_index *ind
     return NULL;
 }
 
-/* Begins to decode what a pass will look at in a block; `column`: what it orders by, too. */
-static void begin_aside(hx_blocks *blocks, const struct hx_block_index *index,
-                        const struct part *part, size_t block, bool column)
+/* Begins to read what a pass will look at in a block; `values`: of what it orders by, too, whose
+ * column is wanted `whole` unless few rows are known to pass. */
+static void begin_aside(hx_blocks *blocks, const struct hx_block_index *index, struct part *part,
+                        size_t block, bool values, bool whole)
 {
     const struct hx_top *top = part->top;
     struct hx_wanted wanted[HX_WANTED_MAX];
     const uint64_t from = block * (uint64_t)HX_BLOCK_ROWS;
+    if (from >= top->end || part->known)
+        return;
+    const size_t rows = index->block[block].n;
+    const uint64_t end = from + rows < top->end ? from + rows : top->end;
+    const uint64_t passed = part->passed ? hx_passed_count(part->passed, from, end) : 0;
     size_t n = 0;
-    if (from >= top->end ||
-        (part->passed && !hx_passed_count(part->passed, from, from + index->block[block].n)))
+    if (part->passed && values && passed && passed <= few_of(top)) {
+        n = hx_passed_list(part->passed, from, 0, (size_t)(end - from), part->next);
+        hx_blocks_begin_pick_aside(blocks, index, block, top->derived, top->column, part->next, n);
+    }
+    if (part->passed && (!passed || n))
         return;
     for (size_t c = 0; c < top->conditions && n < HX_WANTED_MAX; c++)
         if (!part->passed || hx_condition_is_any(&top->condition[c]))
             wanted[n++] = (struct hx_wanted){top->condition[c].derived, top->condition[c].column};
-    if (column && n < HX_WANTED_MAX)
+    if (values && (whole || part->passed) && n < HX_WANTED_MAX)
         wanted[n++] = (struct hx_wanted){top->derived, top->column};
     hx_blocks_begin_aside(blocks, index, block, wanted, n);
 }
@@ -194,8 +219,35 @@ static void begin_part(hx_blocks *blocks, const struct hx_block_index *index,
         hx_passed_begin(index, top, &part->found);
 }
 
-/* Calls `look` with each block that has rows to look at. Every second one is decoded aside, while
- * the two before it are looked at. */
+/* Values of the rows that pass; NULL: they are not known. */
+static const uint64_t *values_of_passed(const struct hx_top *top, const struct hx_passed *passed)
+{
+    return passed && passed->derived == top->derived && passed->column == top->column
+               ? passed->value
+               : NULL;
+}
+
+/* So many of them are to be kept once they are read; 0: none. Of other columns they are read as
+ * fast. */
+static size_t values_to_keep(const struct hx_block_index *index, const struct hx_top *top,
+                             const struct hx_passed *passed)
+{
+    if (!passed || !is_wide(top->derived) || top->from || top->end != index->rows)
+        return 0;
+    const uint64_t n = hx_passed_count(passed, 0, index->rows);
+    return n <= HX_PASSED_VALUES ? (size_t)n : 0;
+}
+
+static void begin_values(const struct hx_block_index *index, struct part *part)
+{
+    part->known = values_of_passed(part->top, part->passed);
+    const size_t n = part->known ? 0 : values_to_keep(index, part->top, part->passed);
+    if (n)
+        part->read = malloc(n * sizeof *part->read);
+}
+
+/* Calls `look` with each block that has rows to look at. All but one in a row are decoded aside,
+ * while that one is decoded, and the ones before it are looked at. */
 static hx_error *pass_over(hx_blocks *blocks, const struct hx_block_index *index,
                            const struct hx_top *top, enum wants wants, part_fn *look, void *context)
 {
@@ -205,11 +257,15 @@ static hx_error *pass_over(hx_blocks *blocks, const struct hx_block_index *index
     hx_error *err = NULL;
     const bool with_column = wants == WANTS_VALUES;
     bool whole = with_column && part->all;
-    const size_t first = top->from / HX_BLOCK_ROWS;
+    if (with_column)
+        begin_values(index, part);
+    const size_t first = top->from / HX_BLOCK_ROWS, asides = hx_blocks_asides();
     for (size_t block = first; block * (uint64_t)HX_BLOCK_ROWS < top->end && !err; block++) {
-        if ((block - first) % 2 == 1 || block == first) {
-            hx_blocks_end_aside(blocks);
-            begin_aside(blocks, index, part, block == first ? block + 1 : block + 2, whole);
+        if (asides && ((block - first) % (asides + 1) == 1 || block == first)) {
+            const size_t next = block == first ? block + 1 : block + asides + 1;
+            hx_blocks_end_asides(blocks);
+            for (size_t i = 0; i < asides; i++)
+                begin_aside(blocks, index, part, next + i, with_column, whole);
         }
         err = hx_blocks_interrupted(blocks);
         if (!err)
@@ -224,12 +280,38 @@ static hx_error *pass_over(hx_blocks *blocks, const struct hx_block_index *index
             err = look(part, context);
         hx_blocks_release(blocks, held);
     }
-    hx_blocks_end_aside(blocks);
+    hx_blocks_end_asides(blocks);
     if (!err && part->found.bit)
         hx_passed_keep(passed_sets(blocks), &part->found);
     hx_passed_free(&part->found);
+    if (!err && part->read)
+        hx_passed_keep_values(passed_sets(blocks), part->passed, top->derived, top->column,
+                              hx_steal(part->read));
+    free(part->read);
     free(part);
     return err;
+}
+
+static hx_error *look_at_nothing(const struct part *part, void *context)
+{
+    (void)part, (void)context;
+    return NULL;
+}
+
+/* The values of all rows that pass, after a pass that reads them; NULL: none are kept. */
+static hx_error *read_values(hx_blocks *blocks, const struct hx_block_index *index,
+                             const struct hx_top *top, const uint64_t **ret, size_t *ret_n)
+{
+    struct hx_passed_sets *sets = passed_sets(blocks);
+    const struct hx_passed *passed = sets ? hx_passed_find(sets, index, top) : NULL;
+    *ret = NULL;
+    *ret_n = values_to_keep(index, top, passed);
+    if (!*ret_n)
+        return NULL;
+    if (!values_of_passed(top, passed))
+        HX_TRY(pass_over(blocks, index, top, WANTS_VALUES, look_at_nothing, NULL));
+    *ret = values_of_passed(top, passed);
+    return NULL;
 }
 
 /* How many rows pass, and the nth of them. */
@@ -518,11 +600,19 @@ static hx_error *take_top_rows(const struct part *part, void *context)
 }
 
 /* All keys there can be. */
-static hx_error *bounds(hx_blocks *blocks, const struct hx_block_index *index,
+/* The least and the greatest of the values, or what lies beyond them. */
+static hx_error *limits(hx_blocks *blocks, const struct hx_block_index *index,
                         const struct hx_top *top, uint64_t *ret_low, uint64_t *ret_high)
 {
     uint64_t low = UINT64_MAX, high = 0;
-    for (uint64_t b = top->from / HX_BLOCK_ROWS; b * HX_BLOCK_ROWS < top->end; b++) {
+    const uint64_t *value;
+    size_t n;
+    HX_TRY(read_values(blocks, index, top, &value, &n));
+    for (size_t i = 0; value && i < n; i++) {
+        low = value[i] < low ? value[i] : low;
+        high = value[i] > high ? value[i] : high;
+    }
+    for (uint64_t b = top->from / HX_BLOCK_ROWS; !value && b * HX_BLOCK_ROWS < top->end; b++) {
         const struct hx_decoded *column;
         HX_TRY(hx_blocks_interrupted(blocks));
         HX_TRY(hx_blocks_column(blocks, index, b, top->derived, top->column, &column));
@@ -530,6 +620,16 @@ static hx_error *bounds(hx_blocks *blocks, const struct hx_block_index *index,
         high = hx_decoded_most(column) > high ? hx_decoded_most(column) : high;
         hx_blocks_release(blocks, column);
     }
+    *ret_low = low;
+    *ret_high = high;
+    return NULL;
+}
+
+static hx_error *bounds(hx_blocks *blocks, const struct hx_block_index *index,
+                        const struct hx_top *top, uint64_t *ret_low, uint64_t *ret_high)
+{
+    uint64_t low = 0, high = 0;
+    HX_TRY(limits(blocks, index, top, &low, &high));
     if (top->rank) {
         low = 0;
         high = top->ranks;

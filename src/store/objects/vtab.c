@@ -219,7 +219,7 @@ static void release_cursor(struct cursor *cursor)
 /* Gives back what belongs to a snapshot. */
 static void leave_snapshot(struct cursor *cursor)
 {
-    hx_blocks_end_aside(instance_of(cursor)->blocks);
+    hx_blocks_end_asides(instance_of(cursor)->blocks);
     release_cursor(cursor);
     hx_blocks_index_done(instance_of(cursor)->blocks, cursor->index);
     hx_blocks_index_done(instance_of(cursor)->blocks, cursor->objects);
@@ -301,19 +301,20 @@ static bool may_hold(const struct cursor *cursor, size_t block)
     return may;
 }
 
-/* The next block that may have a row is decoded while this one is looked at. */
+/* The next blocks that may have a row are decoded while this one is looked at. */
 static void look_ahead(struct cursor *cursor)
 {
     hx_blocks *blocks = instance_of(cursor)->blocks;
-    size_t block = cursor->row / HX_BLOCK_ROWS + 1;
     struct hx_wanted wanted[HX_TABLE_CONDITIONS];
-    while (block * (uint64_t)HX_BLOCK_ROWS < cursor->end && !may_hold(cursor, block))
-        block++;
-    if (block * (uint64_t)HX_BLOCK_ROWS >= cursor->end)
-        return;
+    size_t block = cursor->row / HX_BLOCK_ROWS + 1, asides = hx_blocks_asides();
     for (size_t c = 0; c < cursor->seekers; c++)
         wanted[c] = (struct hx_wanted){cursor->seeker[c].derived, cursor->seeker[c].column};
-    hx_blocks_begin_aside(blocks, cursor->index, block, wanted, cursor->seekers);
+    for (; asides && block * (uint64_t)HX_BLOCK_ROWS < cursor->end; block++) {
+        if (!may_hold(cursor, block))
+            continue;
+        hx_blocks_begin_aside(blocks, cursor->index, block, wanted, cursor->seekers);
+        asides--;
+    }
 }
 
 /* Moves on to the next row, at or after this one, that passes the conditions. */
@@ -328,8 +329,8 @@ static hx_error *seek_matching_row(struct cursor *cursor)
         }
         if (cursor->looked_at != cursor->row / HX_BLOCK_ROWS) {
             cursor->looked_at = cursor->row / HX_BLOCK_ROWS;
-            hx_blocks_end_aside(instance_of(cursor)->blocks);
-            if (cursor->looked++ % 2)
+            hx_blocks_end_asides(instance_of(cursor)->blocks);
+            if (cursor->looked++ % (1 + hx_blocks_asides()) == 1)
                 look_ahead(cursor);
         }
         for (size_t c = 0; c < cursor->seekers; c++)

@@ -26,7 +26,10 @@
 #define FIELD_OF_ROOT                                                                              \
     FIELD("q.layout", "(e.address - r.address - q.layout_at)",                                     \
           "iif(f.name LIKE '[%' OR l.repeats, '', '.') || ", SAYS)
-#define FIELD_FROM FIELD("y.layout", "e.offset", "", SAYS " || ' of '")
+#define FIELD_FROM                                                                                 \
+    FIELD("(SELECT y.layout FROM objects o JOIN " LAYOUTS " y ON y.name = o.type"                  \
+          " WHERE o.snapshot = $snapshot AND o.address = e.source)",                               \
+          "e.offset", "", SAYS " || ' of '")
 #define FIELD_TO                                                                                   \
     FIELD("(SELECT y.layout FROM objects s JOIN " LAYOUTS " y ON y.name = s.type"                  \
           " WHERE s.snapshot = $snapshot AND s.address = $address)",                               \
@@ -40,58 +43,60 @@
 
 #define SET_BRIEF HX_SET_BRIEF_IN("$snapshot", "t.set_id", "t.members", "t.label")
 
-/* Those before the references stand for a set of objects that it is in. Outer joins keep the order
- * of the tables: the edges first, then one object for each. */
+/* What is told of the object at the other end of an edge e: asked for itself, and not joined, so
+ * that rows before a window are passed over without a look at objects all over the heap. */
+#define AT_END(end, what)                                                                          \
+    "+(SELECT " what " FROM objects o WHERE o.snapshot = $snapshot AND o.address = e." end ")"
+#define EDGE_ROW(end)                                                                              \
+    " || printf('0x%x', e." end                                                                    \
+    "), +e.offset, +e.kind, " AT_END(end, "o.bytes") ", " AT_END(end, "o.state") ", " AT_END(      \
+        end, OBJECT_NAME) ", +e." end ", NULL, NULL, NULL, " POINTS                                \
+                          ", +e.rule FROM edges e WHERE e.snapshot = $snapshot AND e."
+
+/* Those before the references stand for a set of objects that it is in. No column has an affinity
+ * (hence +): only then does SQLite pass over the rows before a window without making them. */
 TEXT(object) =
     "SELECT 'type' AS what, coalesce(o.type,"
     " 'unknown') AS other, NULL AS offset, coalesce(o.confidence, t.confidence, '') AS kind,"
-    " t.bytes AS bytes, '' AS state, coalesce('by ' || o.source, '') AS type,"
-    " NULL AS object, NULL AS root_id, NULL AS id, o.type AS text,"
+    " +t.bytes AS bytes, '' AS state, coalesce('by ' || o.source, '') AS type,"
+    " NULL AS object, NULL AS root_id, NULL AS id, +o.type AS text,"
     " coalesce(o.confidence, t.confidence, '') AS points,"
     " NULL AS rule FROM objects o"
     " LEFT JOIN hx_type t ON t.snapshot = o.snapshot AND t.name = o.type WHERE " SELF
     " UNION ALL SELECT 'stack', coalesce(t.label, 'not recorded (heapx run)'),"
-    " NULL, '', x.bytes, '', '', NULL, NULL, o.stack_id, t.label, '', NULL FROM objects o"
+    " NULL, '', +x.bytes, '', '', NULL, NULL, +o.stack_id, +t.label, '', NULL FROM objects o"
     " LEFT JOIN hx_stack t ON t.stack_id = o.stack_id"
     " LEFT JOIN hx_stack_site x ON x.stack_id = o.stack_id AND x.snapshot = o.snapshot"
     " WHERE " SELF " UNION ALL SELECT 'set', coalesce(" SET_BRIEF ", 'not worked out: :analyse'),"
-    " NULL, '', t.bytes, '', '', NULL, NULL, o.set_id, " SET_BRIEF ", '', NULL FROM objects o"
+    " NULL, '', +t.bytes, '', '', NULL, NULL, +o.set_id, +" SET_BRIEF ", '', NULL FROM objects o"
     " LEFT JOIN retainers t ON t.snapshot = o.snapshot AND t.set_id = o.set_id"
     " WHERE " SELF
-    " UNION ALL SELECT 'held', o.holder, NULL, '', h.bytes, '', '', NULL, NULL, NULL,"
-    " o.holder, coalesce('round ' || o.round, ''), NULL FROM objects o"
+    " UNION ALL SELECT 'held', +o.holder, NULL, '', +h.bytes, '', '', NULL, NULL, NULL,"
+    " +o.holder, coalesce('round ' || o.round, ''), NULL FROM objects o"
     " LEFT JOIN hx_holding h ON h.snapshot = o.snapshot AND h.name = o.holder"
     " AND h.objects > 0 WHERE o.holder IS NOT NULL AND " SELF
-    " UNION ALL SELECT 'shape', o.shape, NULL, '', NULL, '', '', NULL, NULL, NULL,"
+    " UNION ALL SELECT 'shape', +o.shape, NULL, '', NULL, '', '', NULL, NULL, NULL,"
     " NULL, '', NULL FROM objects o WHERE o.shape IS NOT NULL AND " SELF
     " UNION ALL SELECT 'bin', coalesce(CASE o.bin WHEN '-' THEN"
     " 'none: no named root reaches it' ELSE o.bin END,"
-    " 'not worked out: :analyse'), NULL, '', b.bytes, '', '', NULL, NULL,"
-    " NULL, o.bin, '', NULL FROM objects o LEFT JOIN hx_bin b ON b.snapshot = o.snapshot"
+    " 'not worked out: :analyse'), NULL, '', +b.bytes, '', '', NULL, NULL,"
+    " NULL, +o.bin, '', NULL FROM objects o LEFT JOIN hx_bin b ON b.snapshot = o.snapshot"
     " AND b.roots = o.bin WHERE " SELF " UNION ALL SELECT 'dom', CASE WHEN o.dominator IS NOT NULL"
     " THEN printf('0x%x', o.dominator) WHEN o.state IN ('definite', 'indirect')"
     " THEN 'none: it is lost' WHEN o.retained_bytes IS NULL"
     " THEN 'not worked out: :analyse' ELSE 'none: roots lead to it'"
-    " END, NULL, '', d.bytes, coalesce(d.state, ''), coalesce(d.type, d.shape, ''),"
-    " o.dominator, NULL, NULL, NULL, '', NULL FROM objects o LEFT JOIN objects d"
+    " END, NULL, '', +d.bytes, coalesce(d.state, ''), coalesce(d.type, d.shape, ''),"
+    " +o.dominator, NULL, NULL, NULL, '', NULL FROM objects o LEFT JOIN objects d"
     " ON d.snapshot = o.snapshot AND d.address = o.dominator WHERE " SELF
     " UNION ALL SELECT 'root', r.name || " FIELD_OF_ROOT " || CASE WHEN r.module <> ''"
-    " THEN ' of ' || r.module ELSE '' END, e.address - r.address, e.kind, r.size,"
-    " r.kind, '', NULL, e.root_id, NULL, r.name, " POINTS ", e.rule FROM root_edges e"
+    " THEN ' of ' || r.module ELSE '' END, e.address - r.address, +e.kind, +r.size,"
+    " +r.kind, '', NULL, +e.root_id, NULL, +r.name, " POINTS ", +e.rule FROM root_edges e"
     " LEFT JOIN roots r ON r.snapshot = e.snapshot AND r.root_id = e.root_id"
     " LEFT JOIN hx_root q ON q.snapshot = e.snapshot AND q.root_id = e.root_id"
     " WHERE e.snapshot = $snapshot AND e.target = $address"
-    " UNION ALL SELECT 'from', " FIELD_FROM " || printf('0x%x', e.source), e.offset, e.kind,"
-    " o.bytes, o.state, " OBJECT_NAME ", e.source, NULL, NULL, NULL, " POINTS
-    ", e.rule FROM edges e LEFT JOIN objects o"
-    " ON o.snapshot = e.snapshot AND o.address = e.source"
-    " LEFT JOIN " LAYOUTS " y ON y.name = o.type"
-    " WHERE e.snapshot = $snapshot AND e.target = $address"
-    " UNION ALL SELECT 'to', " FIELD_TO " || printf('0x%x', e.target), e.offset, e.kind, o.bytes,"
-    " o.state, " OBJECT_NAME ", e.target, NULL, NULL, NULL, " POINTS
-    ", e.rule FROM edges e LEFT JOIN objects o"
-    " ON o.snapshot = e.snapshot AND o.address = e.target"
-    " WHERE e.snapshot = $snapshot AND e.source = $address";
+    " UNION ALL SELECT 'from', " FIELD_FROM EDGE_ROW("source") "target = $address"
+                                                               " UNION ALL SELECT 'to', " FIELD_TO
+    EDGE_ROW("target") "source = $address";
 
 /* It is looked for in the last 64 snapshots. */
 TEXT(object_facts) =

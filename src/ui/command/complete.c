@@ -259,7 +259,12 @@ hx_error *hx_complete_condition(struct hx_ui *ui, struct hx_prompt *prompt)
     HX_FREE char *part = strndup(hx_text_str(&prompt->text) + first, prompt->at - first);
     HX_NEED(part);
     struct completion completion = {.part = part, .n = strlen(part)};
-    for (size_t i = 0; i < pane->rows.n_columns; i++)
+    struct hx_filter_schema schema = {0};
+    if (hx_pane_is_brief(pane))
+        hx_view_schema("objects", &schema);
+    for (size_t i = 0; i < schema.n; i++)
+        offer_completion(&completion, schema.columns[i].name);
+    for (size_t i = 0; i < pane->rows.n_columns && !schema.n; i++)
         offer_completion(&completion, pane->rows.names[i]);
     for (size_t i = 0; i < sizeof words / sizeof *words && completion.n; i++)
         offer_completion(&completion, words[i]);

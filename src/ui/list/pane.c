@@ -228,6 +228,28 @@ void hx_pane_source(const struct hx_pane *pane, int64_t snapshot, struct hx_sour
         pane->screen->source(pane, snapshot, ret);
 }
 
+/* Are its rows objects, each of which lies elsewhere? */
+static bool is_scattered(const struct hx_load *load)
+{
+    return load->source.view && strcmp(load->source.view, "objects") == 0;
+}
+
+/* Each column of a scattered row lies for itself: those are read that the screen shows, at whatever
+ * width, or that a key wants to know. */
+static void put_shown(const struct hx_column *columns, struct hx_text *ret)
+{
+    hx_text_puts(ret, "snapshot, holder");
+    for (const struct hx_column *column = columns; column->name; column++) {
+        const struct hx_column *before = columns;
+        while (strcmp(before->name, column->name) != 0)
+            before++;
+        if (before == column)
+            hx_text_putf(ret, ", %s", column->name);
+        if (column->as == HX_AS_TYPE)
+            hx_text_puts(ret, ", shape");
+    }
+}
+
 void hx_load_begin(const struct hx_pane *pane, int64_t snapshot, struct hx_load *ret)
 {
     *ret = (struct hx_load){.snapshot = snapshot,
@@ -236,6 +258,8 @@ void hx_load_begin(const struct hx_pane *pane, int64_t snapshot, struct hx_load 
                             .ascending = pane->ascending,
                             .keys = pane->keys};
     hx_pane_source(pane, snapshot, &ret->source);
+    if (is_scattered(ret))
+        put_shown(pane->screen->columns, &ret->shown);
     if (pane->condition && !(ret->condition = strdup(pane->condition)))
         ret->source.sql.failed = true; /* hx_load_open() says so */
 }
@@ -249,6 +273,7 @@ static struct hx_query query_of(const struct hx_load *load)
                              .sort = load->sort,
                              .ascending = load->ascending,
                              .limit = -1,
+                             .columns = load->written ? NULL : load->shown.s,
                              .where = where->n ? where->s : NULL,
                              .also = load->condition};
 }
@@ -258,7 +283,7 @@ hx_error *hx_load_open(const struct hx_load *load, hx_store *store, int64_t offs
 {
     const struct hx_source *source = &load->source;
     HX_NEED(!source->where.failed && !source->sql.failed && !source->facts.failed &&
-            !source->written.failed);
+            !source->written.failed && !load->shown.failed);
     if (source->view) {
         struct hx_query query = query_of(load);
         query.limit = limit;
@@ -298,15 +323,21 @@ hx_error *hx_load_count(const struct hx_load *load, hx_store *store, int64_t *re
     return hx_query_count(store, &query, ret);
 }
 
-/* Are its rows objects, each of which lies elsewhere? */
-static bool is_scattered(const struct hx_load *load)
+bool hx_pane_is_brief(const struct hx_pane *pane)
 {
-    return load->source.view && strcmp(load->source.view, "objects") == 0;
+    if (!hx_pane_windowed(pane))
+        return false;
+    struct hx_load load;
+    hx_load_begin(pane, pane->snapshot, &load);
+    const bool brief = load.shown.n;
+    hx_load_end(&load);
+    return brief;
 }
 
 void hx_load_end(struct hx_load *load)
 {
     free(load->condition);
+    hx_text_free(&load->shown);
     hx_text_free(&load->source.where);
     hx_text_free(&load->source.sql);
     hx_text_free(&load->source.facts);

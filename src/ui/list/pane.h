@@ -131,9 +131,13 @@ static inline bool hx_pane_windowed(const struct hx_pane *pane)
     return pane->screen->source && !(pane->other && pane->screen->fill_differences);
 }
 
+/* Have its rows only those columns of an object that the screen needs? */
+bool hx_pane_is_brief(const struct hx_pane *pane);
+
 /* Opens the rows of a pane, in its order, on a lane's thread. */
 struct hx_load {
     struct hx_source source;
+    struct hx_text shown; /* of objects: the columns that are read; empty: all */
     int64_t snapshot;
     bool all; /* of all snapshots */
     const char *sort;

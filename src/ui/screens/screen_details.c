@@ -98,7 +98,30 @@ static int value_width(void)
     return width - taken > 10 ? width - taken : 10;
 }
 
-/* --- the stack --- */
+/* A line for each value of a row. */
+static hx_error *add_row(struct hx_table *rows, const struct hx_table *of, size_t row, bool ascii)
+{
+    hx_error *error = NULL;
+    for (size_t i = 0; i < of->n_columns && !error; i++) {
+        struct hx_text text = {0};
+        const char *name = of->names[i];
+        if (strcmp(name, "brief") == 0 ||                   /* of a label that stands there whole */
+            strncmp(name, "alike_", strlen("alike_")) == 0) /* said in words */
+            continue;
+        const struct hx_cell *cell = hx_table_at(of, row, name);
+        value_text(name, cell, ascii, &text);
+        size_t first = rows->n_rows;
+        error = add_lines(rows, name, hx_text_str(&text), value_width());
+        if (!error && cell->type == HX_VALUE_INT && hx_name_is_address(name))
+            hx_cell_set_int(rows->cell + first * rows->n_columns + 2, cell->i);
+        hx_text_free(&text);
+    }
+    return error;
+}
+
+/* --- the whole row, and the stack --- */
+
+static const char *const names[] = {"name", "value", "object", NULL};
 
 struct asking {
     struct hx_job job;
@@ -109,7 +132,8 @@ struct asking {
     enum hx_rule rule; /* or of the word at an offset of the object at the address */
     int64_t offset;
     struct hx_word_figures figures;
-    struct hx_table frames;
+    bool brief; /* the list has some columns of an object only: all of them are read */
+    struct hx_table row, frames;
 };
 
 hx_error *hx_ui_word_figures(hx_store *store, int64_t snapshot, uint64_t address, int64_t offset,
@@ -129,6 +153,17 @@ hx_error *hx_ui_word_figures(hx_store *store, int64_t snapshot, uint64_t address
     return NULL;
 }
 
+static hx_error *read_object(struct asking *asking, hx_store *store)
+{
+    HX_ROWS hx_rows *rows = NULL;
+    char where[64];
+    const struct hx_query query = {
+        .view = "objects", .snapshot = asking->snapshot, .limit = 1, .where = where};
+    snprintf(where, sizeof where, "address = %" PRId64, (int64_t)asking->address);
+    HX_TRY(hx_query_view(store, &query, &rows));
+    return hx_table_read(&asking->row, rows, 1);
+}
+
 static hx_error *details_job_run(struct hx_job *job, hx_store *store,
                                  const struct hx_progress *progress)
 {
@@ -141,6 +176,8 @@ static hx_error *details_job_run(struct hx_job *job, hx_store *store,
     };
     HX_ROWS hx_rows *rows = NULL;
     (void)progress;
+    if (asking->brief)
+        HX_TRY(read_object(asking, store));
     if (asking->rule)
         return hx_ui_word_figures(store, asking->snapshot, asking->address, asking->offset,
                                   &asking->figures);
@@ -177,9 +214,15 @@ static void details_job_done(struct hx_job *job, struct hx_ui *ui, hx_error *err
         hx_ui_complain(ui, error);
         return;
     }
-    struct hx_table rows = pane->rows;
-    pane->rows = (struct hx_table){0};
-    if (asking->rule) {
+    struct hx_table rows = {0};
+    if (asking->row.n_rows) {
+        error = hx_table_begin(&rows, names);
+        error = error ? error : add_row(&rows, &asking->row, 0, !ui->term.utf8);
+    } else {
+        rows = pane->rows;
+        pane->rows = (struct hx_table){0};
+    }
+    if (asking->rule && !error) {
         struct hx_text text = {0};
         hx_rule_put(asking->rule, &asking->figures, &text);
         error = add_lines(&rows, "counted", hx_text_str(&text), value_width());
@@ -204,6 +247,7 @@ static void details_job_done(struct hx_job *job, struct hx_ui *ui, hx_error *err
 static void details_job_destroy(struct hx_job *job)
 {
     struct asking *asking = (struct asking *)job;
+    hx_table_deinit(&asking->row);
     hx_table_deinit(&asking->frames);
     free(asking);
 }
@@ -235,7 +279,8 @@ static hx_error *request_details(struct hx_ui *ui, struct hx_pane *pane,
     int64_t ccs_id = stack_id ? 0 : hx_table_int(&below->rows, row, "ccs_id", 0);
     uint64_t address = 0;
     bool is_of_word = is_word(below, row, &word);
-    if (!stack_id && !ccs_id && !is_of_word)
+    word.brief = hx_pane_is_brief(below) && hx_pane_object(below, row, &address);
+    if (!stack_id && !ccs_id && !is_of_word && !word.brief)
         return NULL;
     if (!stack_id && hx_pane_object(below, row, &address))
         ccs_id = 0;
@@ -264,29 +309,14 @@ static hx_error *request_details(struct hx_ui *ui, struct hx_pane *pane,
 
 static hx_error *fill_details(struct hx_ui *ui, struct hx_pane *pane)
 {
-    static const char *const names[] = {"name", "value", "object", NULL};
     struct hx_table rows;
     size_t row;
     const struct hx_pane *below = ui->at ? ui->open.v[ui->at - 1] : NULL;
-    int width = value_width();
-    pane->id = width;
+    pane->id = value_width();
     HX_TRY(hx_table_begin(&rows, names));
     hx_error *error = NULL;
-    for (size_t i = 0; below && hx_pane_row(below, &row) && i < below->rows.n_columns && !error;
-         i++) {
-        struct hx_text text = {0};
-        const char *name = below->rows.names[i];
-        if (strcmp(name, "brief") == 0 ||                   /* of a label that stands there whole */
-            strncmp(name, "alike_", strlen("alike_")) == 0) /* said in words */
-            continue;
-        const struct hx_cell *cell = below->rows.cell + row * below->rows.n_columns + i;
-        value_text(name, cell, !ui->term.utf8, &text);
-        size_t first = rows.n_rows;
-        error = add_lines(&rows, name, hx_text_str(&text), width);
-        if (!error && cell->type == HX_VALUE_INT && hx_name_is_address(name))
-            hx_cell_set_int(rows.cell + first * rows.n_columns + 2, cell->i);
-        hx_text_free(&text);
-    }
+    if (below && hx_pane_row(below, &row))
+        error = add_row(&rows, &below->rows, row, !ui->term.utf8);
     if (error) {
         hx_table_deinit(&rows);
         return error;
