@@ -68,10 +68,17 @@ void hx_blocks_evict(hx_blocks *blocks, size_t bytes)
         if (!entry->users && entry->aloof)
             hx_entry_drop(blocks, entry);
     }
-    for (entry = blocks->oldest; entry && blocks->bytes + bytes > CACHE_BYTES; entry = newer) {
+    const struct hx_entry *last = blocks->newest;
+    entry = blocks->oldest;
+    for (bool more = entry; more && blocks->bytes + bytes > CACHE_BYTES; entry = newer) {
         newer = entry->newer;
-        if (!entry->users && !(is_staying(entry) && blocks->staying_bytes <= STAYING_BYTES))
+        more = entry != last;
+        if (is_staying(entry) && blocks->staying_bytes <= STAYING_BYTES) {
+            hx_entry_unlink_use(blocks, entry); /* in nobody's way the next time */
+            hx_entry_link_newest(blocks, entry);
+        } else if (!entry->users) {
             hx_entry_drop(blocks, entry);
+        }
     }
 }
 
