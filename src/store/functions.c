@@ -1,17 +1,51 @@
 /* functions.c - regexp(PATTERN, VALUE): is a POSIX extended expression found in the value?
  *
  * The same expressions as in the filter language, with the same limits. An expression is
- * compiled once for each statement. */
+ * compiled once for each statement, and what it says of short texts is remembered: most columns of
+ * texts have few different ones. */
 #include "store/functions.h"
 
 #include "query/regexp.h"
 #include "store/db.h"
 
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
-static void destroy_regexp(void *regexp)
+enum { SEEN = 1024, SEEN_TEXT = 80 };
+
+struct regexp {
+    hx_regexp *compiled;
+    struct seen {
+        bool known, matches;
+        unsigned char n;
+        char text[SEEN_TEXT];
+    } seen[SEEN];
+};
+
+static void destroy_regexp(void *arg)
 {
-    hx_regexp_destroy(regexp);
+    struct regexp *regexp = arg;
+    if (regexp)
+        hx_regexp_destroy(regexp->compiled);
+    free(regexp);
+}
+
+static bool matches(struct regexp *regexp, const struct hx_filter_value *value)
+{
+    if (value->type != HX_FILTER_STRING || !value->text || value->n > SEEN_TEXT)
+        return hx_regexp_matches(regexp->compiled, *value);
+    uint64_t hash = 0;
+    for (size_t i = 0; i < value->n; i++)
+        hash = (hash ^ (unsigned char)value->text[i]) * 0x100000001b3u;
+    struct seen *seen = &regexp->seen[(hash ^ hash >> 32) % SEEN];
+    if (!seen->known || seen->n != value->n || memcmp(seen->text, value->text, value->n) != 0) {
+        *seen = (struct seen){.known = true,
+                              .matches = hx_regexp_matches(regexp->compiled, *value),
+                              .n = (unsigned char)value->n};
+        memcpy(seen->text, value->text, value->n);
+    }
+    return seen->matches;
 }
 
 static void set_function_error(sqlite3_context *context, hx_error *err)
@@ -25,13 +59,20 @@ static void set_function_error(sqlite3_context *context, hx_error *err)
     hx_error_free(err);
 }
 
-static hx_error *compile_sql_regexp(sqlite3_value *pattern, hx_regexp **ret)
+static hx_error *compile_sql_regexp(sqlite3_value *pattern, struct regexp **ret)
 {
     const char *text = (const char *)sqlite3_value_text(pattern);
     HX_NEED(text);
     if (strlen(text) != (size_t)sqlite3_value_bytes(pattern))
         return hx_error_new(HX_E_USAGE, "regexp", NULL, "there is a zero byte in the expression");
-    return hx_regexp_create(text, ret);
+    struct regexp *regexp = calloc(1, sizeof *regexp);
+    HX_NEED(regexp);
+    hx_error *err = hx_regexp_create(text, &regexp->compiled);
+    if (err)
+        free(regexp);
+    else
+        *ret = regexp;
+    return err;
 }
 
 static struct hx_filter_value sql_filter_value(sqlite3_value *value)
@@ -61,7 +102,7 @@ static void sql_regexp(sqlite3_context *context, int n, sqlite3_value **argv)
     (void)n;
     if (sqlite3_value_type(argv[0]) == SQLITE_NULL || sqlite3_value_type(argv[1]) == SQLITE_NULL)
         return;
-    hx_regexp *regexp = sqlite3_get_auxdata(context, 0), *fresh = NULL;
+    struct regexp *regexp = sqlite3_get_auxdata(context, 0), *fresh = NULL;
     if (!regexp) {
         hx_error *err = compile_sql_regexp(argv[0], &fresh);
         if (err) {
@@ -70,7 +111,8 @@ static void sql_regexp(sqlite3_context *context, int n, sqlite3_value **argv)
         }
         regexp = fresh;
     }
-    sqlite3_result_int(context, hx_regexp_matches(regexp, sql_filter_value(argv[1])));
+    const struct hx_filter_value value = sql_filter_value(argv[1]);
+    sqlite3_result_int(context, matches(regexp, &value));
     if (fresh) /* last: it may be destroyed at once */
         sqlite3_set_auxdata(context, 0, fresh, destroy_regexp);
 }
