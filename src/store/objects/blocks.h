@@ -152,7 +152,8 @@ hx_error *hx_blocks_column(hx_blocks *blocks, const struct hx_block_index *index
                            enum hx_derived derived, int column, const struct hx_decoded **ret);
 void hx_blocks_release(hx_blocks *blocks, const struct hx_decoded *column);
 
-/* So many blocks can be decoded aside at once, each on a thread of its own; 0: there is one core. */
+/* So many blocks can be decoded aside at once, each on a thread of its own; 0: there is one core.
+ */
 enum { HX_ASIDES = 4 };
 size_t hx_blocks_asides(void);
 

@@ -13,7 +13,7 @@
 #include "store/objects/children.h"
 #include "store/objects/column_scan.h"
 #include "store/objects/ends.h"
-#include "store/objects/passed.h"
+#include "store/objects/pass.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,299 +35,12 @@ static struct hx_candidate candidate_of(const struct hx_top *top, uint64_t value
     return top->backwards ? (struct hx_candidate){~key, ~row} : (struct hx_candidate){key, row};
 }
 
-/* --- passes over the rows ----------------------------------------------------------- */
+/* --- all rows that pass ------------------------------------------------------------------- */
 
-/* What was found of conditions before; NULL: nothing can be kept. */
-static struct hx_passed_sets *passed_sets(hx_blocks *blocks);
-
-enum { FEW = HX_PICKED_MAX }; /* rows of a block at most that are read one by one */
-
-/* What a pass wants of the rows that the conditions let through. */
-enum wants { WANTS_COUNT, WANTS_ROWS, WANTS_VALUES };
-
-/* What a pass looks at: a block's column, and which of its rows the conditions let through. */
-struct part {
-    const struct hx_top *top;
-    const struct hx_passed *passed;  /* which rows pass; NULL: to be tested */
-    struct hx_passed found;          /* the same of this pass; empty: not kept */
-    const struct hx_decoded *column; /* NULL: a pass that only counts */
-    uint64_t row;                    /* the number of its row 0 */
-    size_t from, end;                /* rows of the block */
-    bool all;                        /* all of them pass */
-    struct hx_decoded few;           /* the column where few rows pass: others are anything */
-    uint64_t few_value[HX_BLOCK_ROWS];
-    uint64_t value[FEW];         /* of these rows */
-    uint8_t pass[HX_BLOCK_ROWS]; /* while they are tested: 1 for each that does */
-    uint16_t at[HX_BLOCK_ROWS];  /* then: which do, rising, unless they are only counted */
-    size_t n;                    /* so many; 0 where all do */
-    uint16_t next[FEW];          /* the same of a block that is read aside */
-    const uint64_t *known;       /* values of all rows that pass; NULL: to be read */
-    uint64_t *read;              /* the same while they are, to be kept; NULL: they are not */
-    size_t gone;                 /* so many of these rows came in blocks before */
-};
-
-typedef hx_error *part_fn(const struct part *part, void *context);
-
-/* Columns of figures up to those of the whole heap: all of them would push all others out of what
- * is kept. Once it is known which rows pass, only theirs are wanted. */
-static bool is_wide(enum hx_derived derived)
-{
-    return derived == HX_RETAINED || derived == HX_SURE || derived == HX_SURE_OBJECTS;
-}
-
-static hx_error *test_rows(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
-                           struct part *part)
-{
-    const struct hx_top *top = part->top;
-    memset(part->pass, 1, index->block[block].n);
-    for (size_t c = 0; c < top->conditions; c++) {
-        const struct hx_condition *condition = &top->condition[c];
-        const struct hx_decoded *column;
-        if (hx_condition_is_any(condition))
-            continue;
-        HX_TRY(
-            hx_blocks_column(blocks, index, block, condition->derived, condition->column, &column));
-        hx_scan_strike(column, condition->low, condition->high, part->from, part->end, part->pass);
-        if (part->found.bit && is_wide(condition->derived))
-            hx_blocks_release_once(blocks, column);
-        else
-            hx_blocks_release(blocks, column);
-        if (!memchr(part->pass + part->from, 1, part->end - part->from)) {
-            part->end = part->from;
-            return NULL;
-        }
-    }
-    if (part->found.bit)
-        hx_passed_take(&part->found, part->row, part->pass, part->end);
-    return NULL;
-}
-
-static size_t count_bytes(const struct part *part)
-{
-    uint32_t n = 0;
-    for (size_t i = part->from; i < part->end; i++)
-        n += part->pass[i];
-    return n;
-}
-
-/* From bytes to rows. */
-HX_HOT static size_t list_rows(const struct part *part, uint16_t *at)
-{
-    size_t n = 0;
-    for (size_t i = part->from; i < part->end; i++) {
-        at[n] = (uint16_t)i;
-        n += part->pass[i];
-    }
-    return n;
-}
-
-static hx_error *fill_part(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
-                           struct part *part, enum wants wants)
-{
-    const struct hx_top *top = part->top;
-    const struct hx_block *where = &index->block[block];
-    part->row = where->from;
-    part->from = top->from > where->from ? (size_t)(top->from - where->from) : 0;
-    part->end = top->end < where->from + where->n ? (size_t)(top->end - where->from) : where->n;
-    if (part->all)
-        return NULL;
-    if (part->passed)
-        part->n = hx_passed_list(part->passed, where->from, part->from, part->end, part->at);
-    else
-        HX_TRY(test_rows(blocks, index, block, part));
-    if (!part->passed)
-        part->n = wants == WANTS_COUNT ? count_bytes(part) : list_rows(part, part->at);
-    part->end = part->n ? part->end : part->from;
-    return NULL;
-}
-
-/* So many rows of a block are few. */
-static size_t few_of(const struct hx_top *top)
-{
-    return is_wide(top->derived) ? FEW : FEW / 16;
-}
-
-/* Reads the column that rows are ordered by, of few rows without decoding all. */
-static hx_error *read_column(hx_blocks *blocks, const struct hx_block_index *index, size_t block,
-                             struct part *part, const struct hx_decoded **ret_held)
-{
-    const struct hx_top *top = part->top;
-    const uint16_t *at = part->at;
-    const uint64_t *value = part->known ? part->known + part->gone : part->value;
-    uint64_t *read = part->read ? part->read + part->gone : NULL;
-    const size_t n = part->n;
-    part->gone += n;
-    if (part->all || (n > few_of(top) && !part->known)) {
-        HX_TRY(hx_blocks_column(blocks, index, block, top->derived, top->column, ret_held));
-        part->column = *ret_held;
-        for (size_t i = 0; read && i < n; i++)
-            read[i] = hx_decoded_at(part->column, at[i]);
-        return NULL;
-    }
-    if (!part->known)
-        HX_TRY(hx_blocks_pick(blocks, index, block, top->derived, top->column, at, n, part->value));
-    if (read)
-        memcpy(read, value, n * sizeof *read);
-    for (size_t i = 0; i < n; i++)
-        part->few_value[at[i]] = value[i];
-    part->few = (struct hx_decoded){.shift = 3, .n = index->block[block].n, .v = part->few_value};
-    part->column = &part->few;
-    return NULL;
-}
-
-/* Begins to read what a pass will look at in a block; `values`: of what it orders by, too, whose
- * column is wanted `whole` unless few rows are known to pass. */
-static void begin_aside(hx_blocks *blocks, const struct hx_block_index *index, struct part *part,
-                        size_t block, bool values, bool whole)
-{
-    const struct hx_top *top = part->top;
-    struct hx_wanted wanted[HX_WANTED_MAX];
-    const uint64_t from = block * (uint64_t)HX_BLOCK_ROWS;
-    if (from >= top->end || part->known)
-        return;
-    const size_t rows = index->block[block].n;
-    const uint64_t end = from + rows < top->end ? from + rows : top->end;
-    const uint64_t passed = part->passed ? hx_passed_count(part->passed, from, end) : 0;
-    size_t n = 0;
-    if (part->passed && values && passed && passed <= few_of(top)) {
-        n = hx_passed_list(part->passed, from, 0, (size_t)(end - from), part->next);
-        hx_blocks_begin_pick_aside(blocks, index, block, top->derived, top->column, part->next, n);
-    }
-    if (part->passed && (!passed || n))
-        return;
-    for (size_t c = 0; c < top->conditions && n < HX_WANTED_MAX; c++)
-        if (!part->passed || hx_condition_is_any(&top->condition[c]))
-            wanted[n++] = (struct hx_wanted){top->condition[c].derived, top->condition[c].column};
-    if (values && (whole || part->passed) && n < HX_WANTED_MAX)
-        wanted[n++] = (struct hx_wanted){top->derived, top->column};
-    hx_blocks_begin_aside(blocks, index, block, wanted, n);
-}
-
-/* Are all rows let through? If not, they may have been found before, or are found now. */
-static void begin_part(hx_blocks *blocks, const struct hx_block_index *index,
-                       const struct hx_top *top, struct part *part)
-{
-    struct hx_passed_sets *sets = passed_sets(blocks);
-    part->top = top;
-    part->all = true;
-    for (size_t c = 0; c < top->conditions; c++)
-        part->all &= hx_condition_is_any(&top->condition[c]);
-    if (part->all || !sets)
-        return;
-    part->passed = hx_passed_find(sets, index, top);
-    if (!part->passed)
-        hx_passed_begin(index, top, &part->found);
-}
-
-/* Values of the rows that pass; NULL: they are not known. */
-static const uint64_t *values_of_passed(const struct hx_top *top, const struct hx_passed *passed)
-{
-    return passed && passed->derived == top->derived && passed->column == top->column
-               ? passed->value
-               : NULL;
-}
-
-/* So many of them are to be kept once they are read; 0: none. Of other columns they are read as
- * fast. */
-static size_t values_to_keep(const struct hx_block_index *index, const struct hx_top *top,
-                             const struct hx_passed *passed)
-{
-    if (!passed || !is_wide(top->derived) || top->from || top->end != index->rows)
-        return 0;
-    const uint64_t n = hx_passed_count(passed, 0, index->rows);
-    return n <= HX_PASSED_VALUES ? (size_t)n : 0;
-}
-
-static void begin_values(const struct hx_block_index *index, struct part *part)
-{
-    part->known = values_of_passed(part->top, part->passed);
-    const size_t n = part->known ? 0 : values_to_keep(index, part->top, part->passed);
-    if (n)
-        part->read = malloc(n * sizeof *part->read);
-}
-
-/* Calls `look` with each block that has rows to look at. All but one in a row are decoded aside,
- * while that one is decoded, and the ones before it are looked at. */
-static hx_error *pass_over(hx_blocks *blocks, const struct hx_block_index *index,
-                           const struct hx_top *top, enum wants wants, part_fn *look, void *context)
-{
-    struct part *part = calloc(1, sizeof *part);
-    HX_NEED(part);
-    begin_part(blocks, index, top, part);
-    hx_error *err = NULL;
-    const bool with_column = wants == WANTS_VALUES;
-    bool whole = with_column && part->all;
-    if (with_column)
-        begin_values(index, part);
-    const size_t first = top->from / HX_BLOCK_ROWS, asides = hx_blocks_asides();
-    for (size_t block = first; block * (uint64_t)HX_BLOCK_ROWS < top->end && !err; block++) {
-        if (asides && ((block - first) % (asides + 1) == 1 || block == first)) {
-            const size_t next = block == first ? block + 1 : block + asides + 1;
-            hx_blocks_end_asides(blocks);
-            for (size_t i = 0; i < asides; i++)
-                begin_aside(blocks, index, part, next + i, with_column, whole);
-        }
-        err = hx_blocks_interrupted(blocks);
-        if (!err)
-            err = fill_part(blocks, index, block, part, wants);
-        if (err || part->from == part->end)
-            continue;
-        const struct hx_decoded *held = NULL;
-        if (with_column)
-            err = read_column(blocks, index, block, part, &held);
-        whole = held != NULL;
-        if (!err)
-            err = look(part, context);
-        hx_blocks_release(blocks, held);
-    }
-    hx_blocks_end_asides(blocks);
-    if (!err && part->found.bit)
-        hx_passed_keep(passed_sets(blocks), &part->found);
-    hx_passed_free(&part->found);
-    if (!err && part->read)
-        hx_passed_keep_values(passed_sets(blocks), part->passed, top->derived, top->column,
-                              hx_steal(part->read));
-    free(part->read);
-    free(part);
-    return err;
-}
-
-static hx_error *look_at_nothing(const struct part *part, void *context)
-{
-    (void)part, (void)context;
-    return NULL;
-}
-
-/* The values of all rows that pass, after a pass that reads them; NULL: none are kept. */
-static hx_error *read_values(hx_blocks *blocks, const struct hx_block_index *index,
-                             const struct hx_top *top, const uint64_t **ret, size_t *ret_n)
-{
-    struct hx_passed_sets *sets = passed_sets(blocks);
-    const struct hx_passed *passed = sets ? hx_passed_find(sets, index, top) : NULL;
-    *ret = NULL;
-    *ret_n = values_to_keep(index, top, passed);
-    if (!*ret_n)
-        return NULL;
-    if (!values_of_passed(top, passed))
-        HX_TRY(pass_over(blocks, index, top, WANTS_VALUES, look_at_nothing, NULL));
-    *ret = values_of_passed(top, passed);
-    return NULL;
-}
-
-/* How many rows pass, and the nth of them. */
-static size_t passing(const struct part *part)
-{
-    return part->all ? part->end - part->from : part->n;
-}
-static size_t passing_row(const struct part *part, size_t nth)
-{
-    return part->all ? part->from + nth : part->at[nth];
-}
-
-static hx_error *count_part(const struct part *part, void *context)
+static hx_error *count_part(const struct hx_part *part, void *context)
 {
     uint64_t *count = context;
-    *count += passing(part);
+    *count += hx_part_passing(part);
     return NULL;
 }
 
@@ -336,7 +49,7 @@ static hx_error *pass_children(hx_blocks *blocks, const struct hx_block_index *i
                                const struct hx_top *top)
 {
     const struct hx_condition *of = top->condition;
-    struct hx_passed_sets *sets = passed_sets(blocks);
+    struct hx_passed_sets *sets = hx_tops_passed(blocks);
     HX_FREE uint64_t *row = NULL;
     struct hx_passed passed;
     size_t n;
@@ -359,10 +72,10 @@ static hx_error *count_rows(hx_blocks *blocks, const struct hx_block_index *inde
                             const struct hx_top *top, uint64_t *ret)
 {
     HX_TRY(pass_children(blocks, index, top));
-    struct hx_passed_sets *sets = passed_sets(blocks);
+    struct hx_passed_sets *sets = hx_tops_passed(blocks);
     const struct hx_passed *passed = sets ? hx_passed_find(sets, index, top) : NULL;
     *ret = passed ? hx_passed_count(passed, top->from, top->end) : 0;
-    return passed ? NULL : pass_over(blocks, index, top, WANTS_COUNT, count_part, ret);
+    return passed ? NULL : hx_pass_over(blocks, index, top, HX_WANTS_COUNT, count_part, ret);
 }
 
 struct looking {
@@ -370,10 +83,10 @@ struct looking {
     void *context;
 };
 
-static hx_error *look_at_part(const struct part *part, void *context)
+static hx_error *look_at_part(const struct hx_part *part, void *context)
 {
     const struct looking *looking = context;
-    const struct hx_passing rows = {part->from, passing(part), part->all ? NULL : part->at};
+    const struct hx_passing rows = {part->from, hx_part_passing(part), part->all ? NULL : part->at};
     return looking->look(looking->context, (size_t)(part->row / HX_BLOCK_ROWS), &rows);
 }
 
@@ -381,7 +94,7 @@ hx_error *hx_top_look(hx_blocks *blocks, const struct hx_block_index *index,
                       const struct hx_top *top, hx_look_fn *look, void *context)
 {
     struct looking looking = {look, context};
-    return pass_over(blocks, index, top, WANTS_ROWS, look_at_part, &looking);
+    return hx_pass_over(blocks, index, top, HX_WANTS_ROWS, look_at_part, &looking);
 }
 
 /* --- rows of a part ------------------------------------------------------------------- */
@@ -423,7 +136,7 @@ HX_HOT static size_t next_ranked(const struct hx_top *top, const struct hx_decod
 }
 
 /* The next row from i on whose key is in low..high, whether it passes or not; or part->end. */
-static size_t next_key(const struct part *part, uint64_t low, uint64_t high, size_t i)
+static size_t next_key(const struct hx_part *part, uint64_t low, uint64_t high, size_t i)
 {
     uint64_t least, most;
     if (low > high)
@@ -435,7 +148,7 @@ static size_t next_key(const struct part *part, uint64_t low, uint64_t high, siz
 
 /* --- the beginning ------------------------------------------------------------------ */
 
-static hx_error *offer_row(const struct part *part, size_t i, struct hx_best *best)
+static hx_error *offer_row(const struct hx_part *part, size_t i, struct hx_best *best)
 {
     HX_NEED(
         hx_best_take(best, candidate_of(part->top, hx_decoded_at(part->column, i), part->row + i)));
@@ -443,7 +156,7 @@ static hx_error *offer_row(const struct part *part, size_t i, struct hx_best *be
 }
 
 /* Of rows that were chosen one by one. */
-HX_HOT static hx_error *offer_rows(const struct part *part, struct hx_best *best)
+HX_HOT static hx_error *offer_rows(const struct hx_part *part, struct hx_best *best)
 {
     for (size_t nth = 0; nth < part->n; nth++) {
         const size_t i = part->at[nth];
@@ -455,7 +168,7 @@ HX_HOT static hx_error *offer_rows(const struct part *part, struct hx_best *best
     return NULL;
 }
 
-static hx_error *offer_part(const struct part *part, void *context)
+static hx_error *offer_part(const struct hx_part *part, void *context)
 {
     struct hx_best *best = context;
     if (!part->all)
@@ -496,7 +209,7 @@ struct searches {
     }
 
 /* Of all rows of a part, whose values have no ranks. */
-HX_HOT static void count_all_keys(const struct part *part, struct search *search)
+HX_HOT static void count_all_keys(const struct hx_part *part, struct search *search)
 {
     const struct hx_decoded *column = part->column;
     const struct hx_top *top = part->top;
@@ -511,7 +224,7 @@ static void count_key(struct search *search, uint64_t key)
         search->bucket[(key - search->low) >> search->shift]++;
 }
 
-HX_HOT static hx_error *count_keys(const struct part *part, void *context)
+HX_HOT static hx_error *count_keys(const struct hx_part *part, void *context)
 {
     struct searches *searches = context;
     const struct hx_top *top = part->top;
@@ -523,8 +236,8 @@ HX_HOT static hx_error *count_keys(const struct part *part, void *context)
             count_all_keys(part, &searches->last);
         return NULL;
     }
-    for (size_t nth = 0, n = passing(part); nth < n; nth++) {
-        uint64_t key = sort_key(top, hx_decoded_at(part->column, passing_row(part, nth)));
+    for (size_t nth = 0, n = hx_part_passing(part); nth < n; nth++) {
+        uint64_t key = sort_key(top, hx_decoded_at(part->column, hx_part_row(part, nth)));
         count_key(&searches->first, key);
         if (!same)
             count_key(&searches->last, key);
@@ -572,11 +285,11 @@ struct taking {
     hx_candidates taken;
 };
 
-static hx_error *take_top_rows(const struct part *part, void *context)
+static hx_error *take_top_rows(const struct hx_part *part, void *context)
 {
     struct taking *taking = context;
-    for (size_t nth = 0, n = passing(part); nth < n; nth++) {
-        size_t i = passing_row(part, nth);
+    for (size_t nth = 0, n = hx_part_passing(part); nth < n; nth++) {
+        size_t i = hx_part_row(part, nth);
         if (part->all) {
             i = next_key(part, taking->first, taking->last, i);
             nth = i - part->from;
@@ -607,7 +320,7 @@ static hx_error *limits(hx_blocks *blocks, const struct hx_block_index *index,
     uint64_t low = UINT64_MAX, high = 0;
     const uint64_t *value;
     size_t n;
-    HX_TRY(read_values(blocks, index, top, &value, &n));
+    HX_TRY(hx_pass_values(blocks, index, top, &value, &n));
     for (size_t i = 0; value && i < n; i++) {
         low = value[i] < low ? value[i] : low;
         high = value[i] > high ? value[i] : high;
@@ -655,7 +368,7 @@ static hx_error *find_keys(hx_blocks *blocks, const struct hx_block_index *index
         bool same = first->low == last->low && first->high == last->high;
         begin_count(first);
         begin_count(last);
-        HX_TRY(pass_over(blocks, index, top, WANTS_VALUES, count_keys, searches));
+        HX_TRY(hx_pass_over(blocks, index, top, HX_WANTS_VALUES, count_keys, searches));
         const uint64_t *bucket = same ? first->bucket : last->bucket;
         narrow_to_bucket(last, bucket);
         narrow_to_bucket(first, first->bucket);
@@ -678,7 +391,7 @@ static hx_error *take_window(hx_blocks *blocks, const struct hx_block_index *ind
             last->before == UINT64_MAX ? UINT64_MAX : top->offset + top->limit - last->before;
         if (first->low == last->low && taking.last_limit != UINT64_MAX)
             taking.last_limit -= taking.skip;
-        err = pass_over(blocks, index, top, WANTS_VALUES, take_top_rows, &taking);
+        err = hx_pass_over(blocks, index, top, HX_WANTS_VALUES, take_top_rows, &taking);
     }
     *ret = taking.taken;
     free(searches);
@@ -693,15 +406,15 @@ struct placed {
     hx_candidates taken; /* key: the place */
 };
 
-static hx_error *take_placed(const struct part *part, void *context)
+static hx_error *take_placed(const struct hx_part *part, void *context)
 {
     struct placed *placed = context;
-    const size_t n = passing(part);
+    const size_t n = hx_part_passing(part);
     size_t nth = placed->skip < n ? (size_t)placed->skip : n;
     placed->skip -= nth;
     for (; nth < n && placed->taken.n < placed->limit; nth++)
         HX_NEED(hx_vec_push(&placed->taken,
-                            ((struct hx_candidate){0, part->row + passing_row(part, nth)})));
+                            ((struct hx_candidate){0, part->row + hx_part_row(part, nth)})));
     return NULL;
 }
 
@@ -725,7 +438,7 @@ static hx_error *take_by_row(hx_blocks *blocks, const struct hx_block_index *ind
         within.end = within.from + placed.limit;
         placed.skip = 0;
     }
-    hx_error *err = pass_over(blocks, index, &within, WANTS_ROWS, take_placed, &placed);
+    hx_error *err = hx_pass_over(blocks, index, &within, HX_WANTS_ROWS, take_placed, &placed);
     for (size_t i = 0; i < placed.taken.n && top->largest; i++)
         placed.taken.v[i].key = ~placed.taken.v[i].row;
     *ret = placed.taken;
@@ -754,7 +467,7 @@ static hx_error *find_last_rows(hx_blocks *blocks, const struct hx_block_index *
     struct hx_top backwards = *top;
     struct hx_best best = {.most = most};
     backwards.backwards = true;
-    hx_error *err = pass_over(blocks, index, &backwards, WANTS_VALUES, offer_part, &best);
+    hx_error *err = hx_pass_over(blocks, index, &backwards, HX_WANTS_VALUES, offer_part, &best);
     hx_best_end(&best);
     if (!err)
         err = take_rows(&best.taken, 0, ret, ret_n);
@@ -785,7 +498,7 @@ static hx_error *find_rows(hx_blocks *blocks, const struct hx_block_index *index
         err = take_by_row(blocks, index, &within, &found);
     } else if (within.limit && near) {
         struct hx_best best = {.most = most};
-        err = pass_over(blocks, index, &within, WANTS_VALUES, offer_part, &best);
+        err = hx_pass_over(blocks, index, &within, HX_WANTS_VALUES, offer_part, &best);
         hx_best_end(&best);
         found = best.taken;
     } else if (within.limit) {
@@ -835,7 +548,7 @@ static struct hx_kept_tops *make_tops(hx_blocks *blocks)
     return *tops ? *tops : (*tops = calloc(1, sizeof **tops));
 }
 
-static struct hx_passed_sets *passed_sets(hx_blocks *blocks)
+struct hx_passed_sets *hx_tops_passed(hx_blocks *blocks)
 {
     struct hx_kept_tops *tops = make_tops(blocks);
     return tops ? &tops->passed : NULL;
@@ -1036,7 +749,7 @@ static hx_error *strike_rows(hx_blocks *blocks, const struct hx_block_index *ind
     HX_FREE uint64_t *value = malloc(n * sizeof *value);
     HX_NEED(at && value);
     HX_TRY(hx_blocks_interrupted(blocks));
-    struct hx_passed_sets *sets = passed_sets(blocks);
+    struct hx_passed_sets *sets = hx_tops_passed(blocks);
     const struct hx_passed *passed = sets ? hx_passed_find(sets, index, top) : NULL;
     for (size_t i = 0; passed && i < n; i++)
         there[of[i].key] = hx_passed_has(passed, of[i].row);
@@ -1095,7 +808,7 @@ static hx_error *keep_passing(hx_blocks *blocks, const struct hx_block_index *in
 static hx_error *find_passing(hx_blocks *blocks, const struct hx_block_index *index,
                               const struct hx_top *top)
 {
-    struct hx_passed_sets *sets = passed_sets(blocks);
+    struct hx_passed_sets *sets = hx_tops_passed(blocks);
     uint64_t count;
     if (!sets || !hx_passed_can(index, top) || hx_passed_find(sets, index, top))
         return NULL;
@@ -1180,7 +893,7 @@ struct placing {
     uint64_t before;
 };
 
-HX_HOT static hx_error *count_before(const struct part *part, void *context)
+HX_HOT static hx_error *count_before(const struct hx_part *part, void *context)
 {
     struct placing *placing = context;
     const struct hx_top *top = part->top;
@@ -1195,8 +908,8 @@ HX_HOT static hx_error *count_before(const struct part *part, void *context)
             placing->before += hx_scan_count(part->column, low, high, here, part->end);
         return NULL;
     }
-    for (size_t nth = 0, n = passing(part); nth < n; nth++) {
-        const size_t i = passing_row(part, nth);
+    for (size_t nth = 0, n = hx_part_passing(part); nth < n; nth++) {
+        const size_t i = hx_part_row(part, nth);
         uint64_t key = sort_key(top, hx_decoded_at(part->column, i));
         before += key < of || (key == of && i < here);
     }
@@ -1261,7 +974,7 @@ hx_error *hx_top_place(hx_blocks *blocks, const struct hx_block_index *index,
     }
     HX_TRY(value_at(blocks, index, top->derived, top->column, row, &value));
     struct placing placing = {.of = {sort_key(top, value), row}};
-    HX_TRY(pass_over(blocks, index, top, WANTS_VALUES, count_before, &placing));
+    HX_TRY(hx_pass_over(blocks, index, top, HX_WANTS_VALUES, count_before, &placing));
     *ret = placing.before;
     return NULL;
 }
