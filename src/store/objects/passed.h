@@ -11,7 +11,7 @@ enum {
     HX_PASSED = 16,             /* sets that are kept */
     HX_PASSED_MAX = 16,         /* conditions of one */
     HX_PASSED_BYTES = 16 << 20, /* of all sets; larger ones are not kept */
-    HX_PASSED_VALUES = 1 << 20  /* of the one set that has some */
+    HX_PASSED_VALUES = 1 << 21  /* of the one set that has some: 16 MB */
 };
 
 static inline bool hx_condition_is_any(const struct hx_condition *condition)
