@@ -57,20 +57,27 @@ void hx_thread_signals(sigset_t *ret)
         sigdelset(ret, faults[i]);
 }
 
+/* Makes a thread; false: there is none. A signal belongs to the thread that knows what to do about
+ * it. */
+static bool make_thread(void *(*run)(void *), void *arg, pthread_t *ret)
+{
+    sigset_t blocked, before;
+    hx_thread_signals(&blocked);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    bool made = pthread_create(ret, NULL, run, arg) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return made;
+}
+
 void hx_parallel(unsigned n, void (*work)(void *context, unsigned i), void *context)
 {
     struct worker worker[HX_THREADS_MAX];
     if (n > HX_THREADS_MAX)
         n = HX_THREADS_MAX;
-    /* A signal belongs to the thread that knows what to do about it. */
-    sigset_t blocked, before;
-    hx_thread_signals(&blocked);
-    pthread_sigmask(SIG_SETMASK, &blocked, &before);
     for (unsigned i = 1; i < n; i++) {
         worker[i] = (struct worker){.work = work, .context = context, .i = i};
-        worker[i].started = pthread_create(&worker[i].thread, NULL, worker_main, &worker[i]) == 0;
+        worker[i].started = make_thread(worker_main, &worker[i], &worker[i].thread);
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (n)
         work(context, 0);
     for (unsigned i = 1; i < n; i++) {
@@ -150,16 +157,12 @@ hx_error *hx_team_create(unsigned n, struct hx_team **ret)
     team->asked = n < HX_THREADS_MAX ? n : HX_THREADS_MAX;
     pthread_mutex_init(&team->lock, NULL);
     pthread_cond_init(&team->wake, NULL);
-    sigset_t blocked, before;
-    hx_thread_signals(&blocked);
-    pthread_sigmask(SIG_SETMASK, &blocked, &before);
     for (team->n = 1; team->n < team->asked; team->n++) {
         struct member *member = &team->member[team->n];
         *member = (struct member){.team = team, .i = team->n};
-        if (pthread_create(&member->thread, NULL, member_main, member) != 0)
+        if (!make_thread(member_main, member, &member->thread))
             break;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     *ret = team;
     return NULL;
 }
@@ -198,17 +201,6 @@ static void *aside_main(void *arg)
     const struct hx_aside *aside = arg;
     aside->work(aside->context);
     return NULL;
-}
-
-/* Makes a thread with signals blocked; false: there is none. */
-static bool make_thread(void *(*run)(void *), void *arg, pthread_t *ret)
-{
-    sigset_t blocked, before;
-    hx_thread_signals(&blocked);
-    pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    bool made = pthread_create(ret, NULL, run, arg) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return made;
 }
 
 void hx_aside_begin(void (*work)(void *context), void *context, struct hx_aside *ret)

@@ -5,6 +5,7 @@
  * texts have few different ones. */
 #include "store/functions.h"
 
+#include "base/index.h"
 #include "query/regexp.h"
 #include "store/db.h"
 
@@ -20,25 +21,26 @@ struct regexp {
         bool known, matches;
         unsigned char n;
         char text[SEEN_TEXT];
-    } seen[SEEN];
+    } * seen; /* SEEN of them; NULL: it was used once so far */
 };
 
 static void destroy_regexp(void *arg)
 {
     struct regexp *regexp = arg;
-    if (regexp)
-        hx_regexp_destroy(regexp->compiled);
+    if (!regexp)
+        return;
+    hx_regexp_destroy(regexp->compiled);
+    free(regexp->seen);
     free(regexp);
 }
 
-static bool matches(struct regexp *regexp, const struct hx_filter_value *value)
+static bool matches_again(struct regexp *regexp, const struct hx_filter_value *value)
 {
-    if (value->type != HX_FILTER_STRING || !value->text || value->n > SEEN_TEXT)
+    if (!regexp->seen)
+        regexp->seen = calloc(SEEN, sizeof *regexp->seen);
+    if (!regexp->seen || value->type != HX_FILTER_STRING || !value->text || value->n > SEEN_TEXT)
         return hx_regexp_matches(regexp->compiled, *value);
-    uint64_t hash = 0;
-    for (size_t i = 0; i < value->n; i++)
-        hash = (hash ^ (unsigned char)value->text[i]) * 0x100000001b3u;
-    struct seen *seen = &regexp->seen[(hash ^ hash >> 32) % SEEN];
+    struct seen *seen = &regexp->seen[hx_hash_bytes(value->text, value->n) % SEEN];
     if (!seen->known || seen->n != value->n || memcmp(seen->text, value->text, value->n) != 0) {
         *seen = (struct seen){.known = true,
                               .matches = hx_regexp_matches(regexp->compiled, *value),
@@ -109,10 +111,10 @@ static void sql_regexp(sqlite3_context *context, int n, sqlite3_value **argv)
             set_function_error(context, err);
             return;
         }
-        regexp = fresh;
     }
     const struct hx_filter_value value = sql_filter_value(argv[1]);
-    sqlite3_result_int(context, matches(regexp, &value));
+    sqlite3_result_int(context, fresh ? hx_regexp_matches(fresh->compiled, value)
+                                      : matches_again(regexp, &value));
     if (fresh) /* last: it may be destroyed at once */
         sqlite3_set_auxdata(context, 0, fresh, destroy_regexp);
 }

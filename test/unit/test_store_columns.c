@@ -3,6 +3,7 @@
  * here and put into the file by hand, so that they are what the layout says, whoever writes it. */
 #include "store_model.h"
 
+#include "store/objects/blocks_private.h"
 #include "store/objects/packed_column.h"
 #include "store/schema/schema.h"
 #include "store/store_private.h"
@@ -257,6 +258,40 @@ static void rows_are_facts(void **state)
     assert_done(hx_store_close(store));
     for (int i = 0; i < 3; i++)
         free_facts(&f[i]);
+    free(path);
+    model_remove(directory);
+}
+
+/* What was picked aside is what is stored, and goes when the snapshot is revised. */
+static void picked(void **state)
+{
+    (void)state;
+    struct unit_random random = unit_random_begin("picked");
+    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
+    struct facts f;
+    make_facts(&random, 2000, &f);
+    store_facts(path, &f);
+    put_facts(path, &f);
+    hx_store *store;
+    assert_done(hx_store_open(path, &store));
+    const struct hx_block_index *index;
+    assert_done(hx_blocks_index(store->blocks, f.id, HX_FAMILY_OBJECT, &index));
+    const uint16_t at[] = {3, 500, 1999};
+    const unsigned what = hx_entry_what(HX_PLAIN, HX_COL_TYPE);
+    const int64_t id = index->block[0].id;
+    uint64_t value[3];
+    hx_blocks_begin_pick_aside(store->blocks, index, 0, HX_PLAIN, HX_COL_TYPE, at, 3);
+    hx_blocks_end_asides(store->blocks);
+    assert_int_equal(hx_blocks_take_picked(store->blocks, id, what, at, 3, value),
+                     hx_blocks_asides() > 0);
+    assert_done(hx_blocks_pick(store->blocks, index, 0, HX_PLAIN, HX_COL_TYPE, at, 3, value));
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(value[i], code_of(&f, HX_COL_TYPE, at[i]));
+    hx_blocks_index_done(store->blocks, index);
+    hx_blocks_forget(store->blocks, f.id);
+    assert_false(hx_blocks_take_picked(store->blocks, id, what, at, 3, value));
+    assert_done(hx_store_close(store));
+    free_facts(&f);
     free(path);
     model_remove(directory);
 }
@@ -1010,12 +1045,12 @@ static void extension(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_facts), cmocka_unit_test(interrupted),
-        cmocka_unit_test(constraints),    cmocka_unit_test(overlaid),
-        cmocka_unit_test(loaded),         cmocka_unit_test(bad_columns),
-        cmocka_unit_test(bad_words),      cmocka_unit_test(bad_tables),
-        cmocka_unit_test(regexps),        cmocka_unit_test(schema_is_true),
-        cmocka_unit_test(extension),
+        cmocka_unit_test(rows_are_facts), cmocka_unit_test(picked),
+        cmocka_unit_test(interrupted),    cmocka_unit_test(constraints),
+        cmocka_unit_test(overlaid),       cmocka_unit_test(loaded),
+        cmocka_unit_test(bad_columns),    cmocka_unit_test(bad_words),
+        cmocka_unit_test(bad_tables),     cmocka_unit_test(regexps),
+        cmocka_unit_test(schema_is_true), cmocka_unit_test(extension),
     };
     return unit_run_some(tests);
 }

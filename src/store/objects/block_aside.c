@@ -67,12 +67,28 @@ static const struct hx_decoded *hold_known(hx_blocks *blocks, const struct hx_bl
     return &known->decoded;
 }
 
-/* Where the rows lie, if one of the columns wants that: it is known, or made of three others. Sizes
- * where they are wanted, of which the same holds. */
+static hx_error *stash_sizes(hx_blocks *blocks, const struct hx_block *block,
+                             struct hx_stash *stash)
+{
+    stash->size = hold_known(blocks, block, HX_PLAIN, HX_COL_SIZE);
+    return stash->size ? NULL
+                       : stash_column(blocks, block->id * HX_COLUMN_SLOTS + HX_COL_SIZE, stash);
+}
+
+/* What classes of objects are made of. */
+static hx_error *stash_classes(hx_blocks *blocks, const struct hx_block *block,
+                               struct hx_stash *stash)
+{
+    HX_TRY(stash_sizes(blocks, block, stash));
+    HX_TRY(stash_column(blocks, block->id * HX_COLUMN_SLOTS + HX_COL_IN, stash));
+    return stash_column(blocks, block->id * HX_COLUMN_SLOTS + HX_COL_OUT, stash);
+}
+
+/* Where the rows lie, if one of the columns wants that: it is known, or made of classes. Sizes
+ * where they are wanted. */
 static hx_error *stash_place_and_sizes(hx_blocks *blocks, const struct hx_block *block, bool sizes,
                                        struct hx_stash *stash)
 {
-    const int64_t id = block->id * HX_COLUMN_SLOTS;
     bool placed = false;
     for (size_t i = 0; i < stash->n; i++)
         placed |= stash->column[i].there &&
@@ -81,14 +97,9 @@ static hx_error *stash_place_and_sizes(hx_blocks *blocks, const struct hx_block 
         stash->place = hold_known(blocks, block, HX_PLACE, 0);
     if (block->index->family != HX_FAMILY_OBJECT)
         return NULL;
-    const bool made = placed && !stash->place;
-    if (made || sizes)
-        stash->size = hold_known(blocks, block, HX_PLAIN, HX_COL_SIZE);
-    if ((made || sizes) && !stash->size)
-        HX_TRY(stash_column(blocks, id + HX_COL_SIZE, stash));
-    if (made)
-        HX_TRY(stash_column(blocks, id + HX_COL_IN, stash));
-    return made ? stash_column(blocks, id + HX_COL_OUT, stash) : NULL;
+    if (placed && !stash->place)
+        return stash_classes(blocks, block, stash);
+    return sizes ? stash_sizes(blocks, block, stash) : NULL;
 }
 
 /* What tells the sources of a block's edges, and their classes. */
@@ -116,22 +127,17 @@ static hx_error *stash_objects(hx_blocks *blocks, const struct hx_block *block,
 static hx_error *stash_next_objects(hx_blocks *blocks, const struct hx_block *block,
                                     struct hx_stash *stash)
 {
-    static const int made_of[] = {HX_COL_SIZE, HX_COL_IN, HX_COL_OUT};
-    const struct hx_block_index *objects;
     const size_t number = block->last_key / HX_BLOCK_ROWS + 1;
+    const struct hx_block_index *objects;
     HX_TRY(hx_blocks_index(blocks, block->index->snapshot, HX_FAMILY_OBJECT, &objects));
-    stash->next = objects;
-    stash->next_block = number;
     if (number >= objects->n || stash->n + 3 > HX_STASHED || !stash->column[0].there ||
         hx_entry_find(blocks, objects->block[number].id, hx_entry_what(HX_CLASS, 0))) {
         hx_blocks_index_done(blocks, objects);
-        stash->next = NULL;
         return NULL;
     }
-    for (size_t i = 0; i < 3; i++)
-        HX_TRY(
-            stash_column(blocks, objects->block[number].id * HX_COLUMN_SLOTS + made_of[i], stash));
-    return NULL;
+    stash->next = objects;
+    stash->next_block = number;
+    return stash_classes(blocks, &objects->block[number], stash);
 }
 
 static bool has_stashed(const struct hx_stash *stash)
@@ -181,11 +187,14 @@ size_t hx_blocks_asides(void)
 /* One that has nothing to do; NULL: there is none. */
 static struct hx_blocks_aside *find_aside(hx_blocks *blocks)
 {
+    const size_t n = hx_blocks_asides();
     size_t i = 0;
-    while (i < hx_blocks_asides() && blocks->aside[i] && blocks->aside[i]->begun)
+    while (i < n && blocks->aside[i] && blocks->aside[i]->begun)
         i++;
-    if (i == hx_blocks_asides() || blocks->aside[i])
-        return i < hx_blocks_asides() ? blocks->aside[i] : NULL;
+    if (i == n)
+        return NULL;
+    if (blocks->aside[i])
+        return blocks->aside[i];
     struct hx_blocks_aside *aside = calloc(1, sizeof *aside);
     if (!aside)
         return NULL;
@@ -305,6 +314,12 @@ bool hx_blocks_take_picked(hx_blocks *blocks, int64_t id, unsigned what, const u
         return true;
     }
     return false;
+}
+
+void hx_blocks_forget_picked(hx_blocks *blocks)
+{
+    for (size_t i = 0; i < HX_ASIDES && blocks->aside[i]; i++)
+        blocks->aside[i]->picked[0].n = blocks->aside[i]->picked[1].n = 0;
 }
 
 static void end_aside(hx_blocks *blocks, struct hx_blocks_aside *aside)

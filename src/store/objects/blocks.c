@@ -91,6 +91,7 @@ enum { EVERYTHING = -1 }; /* no snapshot has that number */
 static void forget_snapshot_blocks(hx_blocks *blocks, int64_t snapshot)
 {
     hx_blocks_end_asides(blocks);
+    hx_blocks_forget_picked(blocks);
     hx_blocks_rest(blocks); /* it may have been made before there were temporary tables */
     hx_stack_map_free(blocks->stacks);
     blocks->stacks = NULL;

@@ -174,9 +174,11 @@ hx_error *hx_blocks_find_objects(hx_blocks *blocks, const struct hx_block *block
 
 /* --- block_pick.c: some rows of a block --- */
 
-/* Were they picked aside? */
+/* Were they picked aside? Those of a snapshot that was revised have to be forgotten. */
 bool hx_blocks_take_picked(hx_blocks *blocks, int64_t id, unsigned what, const uint16_t *at,
                            size_t n, uint64_t *ret);
+
+void hx_blocks_forget_picked(hx_blocks *blocks);
 
 /* The first row of the block whose address is >= key, which is above the first one. */
 hx_error *hx_blocks_search_addresses(hx_blocks *blocks, const struct hx_block *block, uint64_t key,

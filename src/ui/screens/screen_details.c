@@ -108,7 +108,7 @@ static hx_error *add_row(struct hx_table *rows, const struct hx_table *of, size_
         if (strcmp(name, "brief") == 0 ||                   /* of a label that stands there whole */
             strncmp(name, "alike_", strlen("alike_")) == 0) /* said in words */
             continue;
-        const struct hx_cell *cell = hx_table_at(of, row, name);
+        const struct hx_cell *cell = of->cell + row * of->n_columns + i;
         value_text(name, cell, ascii, &text);
         size_t first = rows->n_rows;
         error = add_lines(rows, name, hx_text_str(&text), value_width());
