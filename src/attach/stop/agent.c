@@ -3,6 +3,7 @@
 
 #include "attach/stop/agent_protocol.h"
 #include "base/cleanup.h"
+#include "base/packet.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -12,58 +13,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* --- packets ------------------------------------------------------------------------- */
-
-bool hx_agent_send(int socket, const void *packet, size_t len, const int *fds, size_t n_fds)
-{
-    struct iovec iov = {.iov_base = (void *)packet, .iov_len = len};
-    union {
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
-        struct cmsghdr align;
-    } control = {0};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-    int live[2];
-    size_t n = 0;
-    for (size_t i = 0; i < n_fds && i < 2; i++)
-        if (fds[i] >= 0)
-            live[n++] = fds[i];
-    if (n) {
-        msg.msg_control = control.bytes;
-        msg.msg_controllen = CMSG_SPACE(n * sizeof(int));
-        struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
-        cmsg->cmsg_level = SOL_SOCKET;
-        cmsg->cmsg_type = SCM_RIGHTS;
-        cmsg->cmsg_len = CMSG_LEN(n * sizeof(int));
-        memcpy(CMSG_DATA(cmsg), live, n * sizeof(int));
-    }
-    ssize_t sent;
-    while ((sent = sendmsg(socket, &msg, MSG_NOSIGNAL)) < 0 && errno == EINTR)
-        ;
-    return sent == (ssize_t)len;
-}
-
-ssize_t hx_agent_recv(int socket, void *packet, size_t len, int fds[2])
-{
-    struct iovec iov = {.iov_base = packet, .iov_len = len};
-    union {
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
-        struct cmsghdr align;
-    } control;
-    struct msghdr msg = {.msg_iov = &iov,
-                         .msg_iovlen = 1,
-                         .msg_control = control.bytes,
-                         .msg_controllen = sizeof control.bytes};
-    fds[0] = fds[1] = -1;
-    ssize_t got;
-    while ((got = recvmsg(socket, &msg, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
-        ;
-    for (struct cmsghdr *cmsg = got > 0 ? CMSG_FIRSTHDR(&msg) : NULL; cmsg;
-         cmsg = CMSG_NXTHDR(&msg, cmsg))
-        if (cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS)
-            memcpy(fds, CMSG_DATA(cmsg), cmsg->cmsg_len - CMSG_LEN(0));
-    return got;
-}
 
 /* --- the agent ------------------------------------------------------------------------- */
 
@@ -120,7 +69,7 @@ static void await_end(int socket)
 {
     struct hx_agent_reply unused;
     int fds[2];
-    while (hx_agent_recv(socket, &unused, sizeof unused, fds) > 0)
+    while (hx_packet_receive(socket, &unused, sizeof unused, fds, 2) > 0)
         for (int i = 0; i < 2; i++)
             if (fds[i] >= 0)
                 close(fds[i]);
@@ -185,7 +134,7 @@ static bool send_call(struct hx_agent *agent, struct hx_agent_call *call, const 
                       size_t n_fds)
 {
     call->serial = ++agent->serial;
-    return hx_agent_send(agent->socket, call, sizeof *call, fds, n_fds);
+    return hx_packet_send(agent->socket, call, sizeof *call, fds, n_fds);
 }
 
 /* A capture can be answered twice: by a worker and, when that was killed right afterwards, by the
@@ -206,7 +155,7 @@ static ssize_t await_reply(struct hx_agent *agent, void *packet, size_t size, in
 {
     ssize_t got;
     do
-        got = hx_agent_recv(agent->socket, packet, size, fds);
+        got = hx_packet_receive(agent->socket, packet, size, fds, 2);
     while (is_stale(agent, packet, got, fds));
     return got;
 }
@@ -295,7 +244,7 @@ static hx_error *await_agent(struct hx_agent *agent, const struct hx_progress *p
         struct pollfd poll_fd = {.fd = agent->socket, .events = POLLIN};
         int ready = poll(&poll_fd, 1, 50);
         if (ready > 0) {
-            ssize_t got = hx_agent_recv(agent->socket, reply, sizeof *reply, fds);
+            ssize_t got = hx_packet_receive(agent->socket, reply, sizeof *reply, fds, 2);
             if (is_stale(agent, reply, got, fds))
                 continue;
             return got == sizeof *reply ? NULL : lost_agent(agent);
@@ -304,7 +253,7 @@ static hx_error *await_agent(struct hx_agent *agent, const struct hx_progress *p
                        atomic_load(&agent->shared->bytes_total));
         if (hx_progress_cancelled(progress) && !cancelled) {
             struct hx_agent_call call = {.op = HX_AGENT_CANCEL};
-            cancelled = hx_agent_send(agent->socket, &call, sizeof call, NULL, 0);
+            cancelled = hx_packet_send(agent->socket, &call, sizeof call, NULL, 0);
         }
     }
 }

@@ -84,9 +84,4 @@ hx_error *hx_agent_killed(const char *which);
 /* Makes the reply a failure: the error's parts, cut where they are too long. */
 void hx_agent_fill_error(struct hx_agent_reply *reply, const hx_error *err);
 
-/* Packets with up to two descriptors. recv: 0 at the end of the peer, -1 with errno. fds are -1
- * where none came. */
-bool hx_agent_send(int socket, const void *packet, size_t len, const int *fds, size_t n_fds);
-ssize_t hx_agent_recv(int socket, void *packet, size_t len, int fds[2]);
-
 #endif

@@ -4,6 +4,7 @@
 #include "attach/memwatch.h"
 #include "attach/stop/figures.h"
 #include "base/cleanup.h"
+#include "base/packet.h"
 #include "base/proc.h"
 #include "base/timing.h"
 
@@ -54,7 +55,7 @@ static void reply_read(struct supervisor *self, const struct hx_agent_call *call
     reply.serial = self->serial;
     reply.ok = process_vm_readv(self->pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
     size_t head = offsetof(struct hx_agent_bytes, bytes);
-    hx_agent_send(self->socket, &reply, reply.ok ? head + len : head, NULL, 0);
+    hx_packet_send(self->socket, &reply, reply.ok ? head + len : head, NULL, 0);
 }
 
 void hx_agent_fill_error(struct hx_agent_reply *reply, const hx_error *err)
@@ -72,7 +73,7 @@ static void reply_error(struct supervisor *self, hx_error *err)
     struct hx_agent_reply reply = {.serial = self->serial};
     hx_agent_fill_error(&reply, err);
     hx_error_free(err);
-    hx_agent_send(self->socket, &reply, sizeof reply, NULL, 0);
+    hx_packet_send(self->socket, &reply, sizeof reply, NULL, 0);
 }
 
 static void reply_smaps(struct supervisor *self, uint64_t max_held_ns)
@@ -96,7 +97,7 @@ static void reply_smaps(struct supervisor *self, uint64_t max_held_ns)
     }
     struct hx_agent_reply reply = {
         .serial = self->serial, .kind = -1, .smaps_len = len, .held_ns = figures.held_ns};
-    hx_agent_send(self->socket, &reply, sizeof reply, &fd, 1);
+    hx_packet_send(self->socket, &reply, sizeof reply, &fd, 1);
 }
 
 /* --- the worker ------------------------------------------------------------------------ */
@@ -165,7 +166,7 @@ static bool heed_parent(struct supervisor *self, pid_t worker)
     if (op == HX_AGENT_CANCEL) {
         struct hx_agent_call call;
         int fds[2];
-        hx_agent_recv(self->socket, &call, sizeof call, fds);
+        hx_packet_receive(self->socket, &call, sizeof call, fds, 2);
         kill(worker, SIGTERM);
     } else if (op) {
         usleep(500); /* the reply is out, the next call is in: the worker is ending */
@@ -265,8 +266,8 @@ static void start_another(struct supervisor *self, pid_t pid, int socket_fd, int
     if (agent < 0)
         reply_error(self, hx_error_os(errno, "agent", "fork"));
     else
-        hx_agent_send(self->socket, &(struct hx_agent_reply){.serial = self->serial, .kind = -1},
-                      sizeof(struct hx_agent_reply), NULL, 0);
+        hx_packet_send(self->socket, &(struct hx_agent_reply){.serial = self->serial, .kind = -1},
+                       sizeof(struct hx_agent_reply), NULL, 0);
     if (shared != MAP_FAILED)
         munmap(shared, sizeof *shared);
 }
@@ -276,7 +277,7 @@ static _Noreturn void answer_calls(struct supervisor *self)
     for (;;) {
         struct hx_agent_call call;
         int fds[2];
-        ssize_t got = hx_agent_recv(self->socket, &call, sizeof call, fds);
+        ssize_t got = hx_packet_receive(self->socket, &call, sizeof call, fds, 2);
         if (got == 0 || (got < 0 && errno != EAGAIN))
             _exit(0);
         if (got != sizeof call || call.op == HX_AGENT_CANCEL) /* that came too late */

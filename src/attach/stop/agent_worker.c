@@ -5,6 +5,7 @@
 #include "attach/stop/stop_maps.h"
 #include "attach/stop/tracer.h"
 #include "base/cleanup.h"
+#include "base/packet.h"
 #include "base/parallel.h"
 #include "base/proc.h"
 #include "model/process.h"
@@ -323,7 +324,7 @@ void hx_agent_worker(const struct hx_agent_job *job)
     /* the copy goes back even after a failure: the next try finds it touched */
     int fds[2] = {tables, capture.copying ? -1 : capture.copy.memory_fd};
     if (!atomic_load(&job->shared->given_up))
-        hx_agent_send(job->socket, &capture.reply, sizeof capture.reply, fds, tables < 0 ? 0 : 2);
+        hx_packet_send(job->socket, &capture.reply, sizeof capture.reply, fds, tables < 0 ? 0 : 2);
     hx_precopy_end(&capture.pre);
     _exit(0);
 }
