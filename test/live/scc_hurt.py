@@ -55,11 +55,11 @@ class Places:
                   f"{self.read(self.stubs, 160).hex()} after {seconds} s, before {self.code.hex()}")
             time.sleep(0.05)
 
-    def wait_heard(self, process, seconds=30):
+    def wait_heard(self, process, seconds=30, nap=0.01):
         end = time.monotonic() + seconds * live.SLOW
         while not self.listens():
             check(process.poll() is None and time.monotonic() < end, "nobody came to listen")
-            time.sleep(0.01)
+            time.sleep(nap)
 
 
 def ends_well(text, who):
@@ -171,6 +171,21 @@ def record(folder):
         time.sleep(0.2)
 
 
+def record_cut_short(folder):
+    """Is killed when the first of its probes is there, and others are not."""
+    recorded.may_probe()
+    with live.Target(program(), stderr=subprocess.STDOUT) as target:
+        places = Places(target.pid, target.wait_line("at "))
+        for _ in range(4 * ROUNDS):
+            process = begin(folder, "record", target.pid, "-o", f"{folder}/a.db")
+            places.wait_heard(process, nap=0)
+            process.kill()
+            process.wait()
+            places.check_quiet()
+        text = target.process.communicate(timeout=60 * live.SLOW)[0].decode()
+        ends_well(text, "when heapx record is killed as it comes")
+
+
 def beside(folder):
     """Snapshots of a program that is recorded, and one recorder after the other without a pause."""
     recorded.may_probe()
@@ -270,5 +285,5 @@ def scribbles(folder):
 
 if __name__ == "__main__":
     print(f"HX_SEED={SEED} HX_ROUNDS={ROUNDS}")
-    live.main(run, run_killed, sandbox, sandbox_recorded, record, beside, hostile, hostile_recorded, wild, wild_recorded,
-              scribbles, long=(record, hostile_recorded, wild_recorded))
+    live.main(run, run_killed, sandbox, sandbox_recorded, record, record_cut_short, beside, hostile, hostile_recorded,
+              wild, wild_recorded, scribbles, long=(record, record_cut_short, hostile_recorded, wild_recorded))

@@ -192,7 +192,7 @@ static hx_error *follow_maps(struct probes *p)
     if (__atomic_load_n(&p->kernel.shared->ended, __ATOMIC_RELAXED)) {
         /* what the process runs now is not recorded, and need not pay for it */
         static const atomic_bool at_once = true;
-        hx_probe_let_go(&p->kernel, &at_once);
+        hx_probe_unlink(&p->kernel, &at_once);
         return NULL;
     }
     if (!p->maps_changed)
@@ -356,7 +356,7 @@ static void probes_end(void *state)
     struct probes *p = state;
     if (!p)
         return;
-    hx_probe_let_go(&p->kernel, p->hurry);
+    hx_probe_unlink(&p->kernel, p->hurry);
     hx_probe_unload(&p->kernel);
     hx_reader_destroy(p->reader);
     hx_probe_tables_deinit(&p->tables);

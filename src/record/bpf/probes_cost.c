@@ -151,7 +151,7 @@ void hx_probe_measure(struct hx_probe_kernel *kernel, const struct hx_probe_conf
             ret->alloc_ns = 0;
     }
     hx_error_free(err); /* then it is not known */
-    hx_probe_unlink(kernel);
+    hx_probe_unlink(kernel, NULL);
     forget_trial(kernel);
 }
 

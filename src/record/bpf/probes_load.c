@@ -4,18 +4,19 @@
  * takes the probes away.
  */
 #include "base/cleanup.h"
+#include "base/packet.h"
 #include "base/timing.h"
 #include "record/bpf/probes_private.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -194,7 +195,10 @@ hx_error *hx_probe_load_marks(struct hx_probe_kernel *kernel)
     return err;
 }
 
-/* --- links -------------------------------------------------------------------------- */
+/* --- links --------------------------------------------------------------------------
+ * A kernel whose caller is being killed does not take probes away: what it has set of a link that
+ * it then gives up stays in the target, and so do its counts of listeners. So links are made, and
+ * ended, by processes that whoever kills heapx does not kill, nor who kills its process group. */
 
 static struct bpf_program *program(const struct hx_probe_kernel *kernel, const char *name)
 {
@@ -202,18 +206,10 @@ static struct bpf_program *program(const struct hx_probe_kernel *kernel, const c
         strcmp(name, "on_mark") != 0 ? kernel->object : kernel->marks, name);
 }
 
-static hx_error *keep_fd(struct hx_probe_kernel *kernel, int fd)
-{
-    if (hx_vec_push(&kernel->fds, fd))
-        return NULL;
-    close(fd);
-    return hx_error_nomem();
-}
-
-/* `semaphore`: NULL, or one for each offset. */
-static hx_error *link_multi(struct hx_probe_kernel *kernel, const char *name, pid_t pid,
-                            const char *path, const uint64_t *offset, const uint64_t *cookie,
-                            const uint64_t *semaphore, size_t n, uint32_t flags)
+/* 0 or an errno, as all below. `semaphore`: NULL, or one for each offset. */
+static int link_multi(struct hx_probe_kernel *kernel, const char *name, pid_t pid, const char *path,
+                      const uint64_t *offset, const uint64_t *cookie, const uint64_t *semaphore,
+                      size_t n, uint32_t flags)
 {
     bool session = !strcmp(name, "on_session");
     struct multi_attr attr = {
@@ -228,23 +224,22 @@ static hx_error *link_multi(struct hx_probe_kernel *kernel, const char *name, pi
         .pid = (uint32_t)pid,
     };
     int fd = (int)syscall(SYS_bpf, link_create, &attr, sizeof attr);
-    return fd < 0 ? hx_probe_refused(errno, "bpf (link)") : keep_fd(kernel, fd);
+    if (fd < 0)
+        return errno;
+    return hx_vec_push(&kernel->links, fd) ? 0 : ENOMEM;
 }
 
-static hx_error *link_one(struct hx_probe_kernel *kernel, const char *name, pid_t pid,
-                          const char *path, uint64_t offset, uint64_t cookie, uint64_t semaphore,
-                          bool ret)
+/* The link holds the event, whose own descriptor ends with the process that makes it. */
+static int link_one(struct hx_probe_kernel *kernel, const char *name, pid_t pid, const char *path,
+                    uint64_t offset, uint64_t cookie, uint64_t semaphore, bool ret)
 {
     LIBBPF_OPTS(bpf_uprobe_opts, opts, .retprobe = ret, .bpf_cookie = cookie,
                 .ref_ctr_offset = semaphore);
-    struct bpf_link *link =
+    const struct bpf_link *link =
         bpf_program__attach_uprobe_opts(program(kernel, name), pid, path, offset, &opts);
     if (!link)
-        return hx_probe_refused(errno, "perf_event_open");
-    if (hx_vec_push(&kernel->links, link))
-        return NULL;
-    bpf_link__destroy(link);
-    return hx_error_nomem();
+        return errno;
+    return hx_vec_push(&kernel->links, bpf_link__fd(link)) ? 0 : ENOMEM;
 }
 
 static const char *program_of(const struct hx_probe_function *function)
@@ -263,13 +258,14 @@ static uint64_t cookie_of(const struct hx_probe_functions *functions, size_t i)
 }
 
 /* The functions [from, to) of one file that one program serves, by one link. */
-static hx_error *link_program(struct hx_probe_kernel *kernel, const char *name, const char *path,
-                              pid_t pid, const struct hx_probe_functions *functions, size_t from,
-                              size_t to)
+static int link_program(struct hx_probe_kernel *kernel, const char *name, const char *path,
+                        pid_t pid, const struct hx_probe_functions *functions, size_t from,
+                        size_t to)
 {
     HX_FREE uint64_t *offset = calloc(3 * (to - from), sizeof *offset);
     size_t n = 0;
-    HX_NEED(offset);
+    if (!offset)
+        return ENOMEM;
     uint64_t *cookie = offset + (to - from), *semaphore = cookie + (to - from);
     bool counted = !strcmp(name, "on_mark");
     for (size_t i = from; i < to; i++)
@@ -278,14 +274,13 @@ static hx_error *link_program(struct hx_probe_kernel *kernel, const char *name, 
             semaphore[n] = functions->v[i].semaphore;
             cookie[n++] = cookie_of(functions, i);
         }
-    if (!n)
-        return NULL;
-    return link_multi(kernel, name, pid, path, offset, cookie, counted ? semaphore : NULL, n, 0);
+    return n ? link_multi(kernel, name, pid, path, offset, cookie, counted ? semaphore : NULL, n, 0)
+             : 0;
 }
 
 /* One link a probe; the return first, so that no call is entered that is not seen to end. */
-static hx_error *link_singly(struct hx_probe_kernel *kernel, const char *path, pid_t pid,
-                             const struct hx_probe_functions *functions, size_t i)
+static int link_singly(struct hx_probe_kernel *kernel, const char *path, pid_t pid,
+                       const struct hx_probe_functions *functions, size_t i)
 {
     const struct hx_probe_function *function = &functions->v[i];
     const char *name = program_of(function);
@@ -293,96 +288,175 @@ static hx_error *link_singly(struct hx_probe_kernel *kernel, const char *path, p
     if (strcmp(name, "on_session") != 0)
         return link_one(kernel, name, pid, path, function->offset, cookie, function->semaphore,
                         false);
-    HX_TRY(link_one(kernel, "on_return", pid, path, function->offset, cookie, 0, true));
-    return link_one(kernel, "on_entry", pid, path, function->offset, cookie, 0, false);
+    int rc = link_one(kernel, "on_return", pid, path, function->offset, cookie, 0, true);
+    return rc ? rc : link_one(kernel, "on_entry", pid, path, function->offset, cookie, 0, false);
+}
+
+/* Links, made by `link` of what is `wanted`. */
+typedef int link_function(struct hx_probe_kernel *kernel, const void *wanted);
+
+struct links_packet {
+    int error;   /* of the link behind these; 0: none */
+    uint32_t n;  /* in this packet */
+    size_t left; /* in those behind it */
+};
+
+/* In the child. */
+static _Noreturn void make_links(struct hx_probe_kernel *kernel, link_function *link,
+                                 const void *wanted, int socket)
+{
+    size_t at = kernel->links.n;
+    struct links_packet packet = {0};
+    prctl(PR_SET_NAME, "heapx-links");
+    setsid();
+    packet.error = link(kernel, wanted);
+    do {
+        packet.left = kernel->links.n - at;
+        packet.n = packet.left < HX_PACKET_FDS ? (uint32_t)packet.left : HX_PACKET_FDS;
+        packet.left -= packet.n;
+        if (!hx_packet_send(socket, &packet, sizeof packet, kernel->links.v + at, packet.n))
+            break; /* nobody is there any more */
+        at += packet.n;
+    } while (packet.left);
+    _exit(0);
+}
+
+/* 0 or an errno. */
+static int take_links(struct hx_probe_kernel *kernel, int socket)
+{
+    struct links_packet packet;
+    int rc = 0;
+    do {
+        int fd[HX_PACKET_FDS];
+        ssize_t got = hx_packet_receive(socket, &packet, sizeof packet, fd, HX_PACKET_FDS);
+        if (got != sizeof packet)
+            return got < 0 ? errno : ECHILD;
+        for (size_t i = 0; i < packet.n; i++)
+            if (fd[i] < 0) {
+                rc = EMFILE;
+            } else if (!hx_vec_push(&kernel->links, fd[i])) {
+                close(fd[i]);
+                rc = ENOMEM;
+            }
+    } while (packet.left);
+    return packet.error ? packet.error : rc;
+}
+
+static hx_error *link_aside(struct hx_probe_kernel *kernel, link_function *link, const void *wanted)
+{
+    int pair[2];
+    const char *call = kernel->session ? "bpf (link)" : "perf_event_open";
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+        return hx_error_os(errno, "the probes", "socketpair");
+    pid_t pid = fork();
+    int rc = errno;
+    if (pid == 0)
+        make_links(kernel, link, wanted, pair[1]);
+    close(pair[1]);
+    if (pid > 0)
+        rc = take_links(kernel, pair[0]);
+    close(pair[0]);
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    if (rc == ENOMEM)
+        return hx_error_nomem();
+    return pid < 0 ? hx_error_os(rc, "the probes", "fork") : rc ? hx_probe_refused(rc, call) : NULL;
+}
+
+struct wanted_functions {
+    hx_code *code;
+    pid_t pid;
+    const struct hx_probe_functions *functions;
+    size_t from;
+};
+
+static int link_functions(struct hx_probe_kernel *kernel, const void *data)
+{
+    static const char *const names[] = {"on_session", "on_free", "on_maps", "on_mark"};
+    const struct wanted_functions *wanted = data;
+    const struct hx_probe_functions *functions = wanted->functions;
+    int rc = 0;
+    for (size_t i = wanted->from, to; !rc && i < functions->n; i = to) {
+        for (to = i; to < functions->n && functions->v[to].file == functions->v[i].file; to++)
+            ;
+        const char *path = hx_code_open_path(wanted->code, functions->v[i].file);
+        if (!path)
+            continue;
+        for (size_t k = 0; !rc && kernel->session && k < 4; k++)
+            rc = link_program(kernel, names[k], path, wanted->pid, functions, i, to);
+        for (size_t k = i; !rc && !kernel->session && k < to; k++)
+            rc = link_singly(kernel, path, wanted->pid, functions, k);
+    }
+    return rc;
 }
 
 hx_error *hx_probe_link(struct hx_probe_kernel *kernel, hx_code *code, pid_t pid,
                         const struct hx_probe_functions *functions, size_t from)
 {
-    static const char *const names[] = {"on_session", "on_free", "on_maps", "on_mark"};
-    for (size_t i = from, to; i < functions->n; i = to) {
-        for (to = i; to < functions->n && functions->v[to].file == functions->v[i].file; to++)
-            ;
-        const char *path = hx_code_open_path(code, functions->v[i].file);
-        if (!path)
-            continue;
-        for (size_t k = 0; kernel->session && k < 4; k++)
-            HX_TRY(link_program(kernel, names[k], path, pid, functions, i, to));
-        for (size_t k = i; !kernel->session && k < to; k++)
-            HX_TRY(link_singly(kernel, path, pid, functions, k));
-    }
-    return NULL;
-}
-
-hx_error *hx_probe_relink(struct hx_probe_kernel *kernel, hx_code *code, pid_t pid,
-                          const struct hx_probe_functions *functions,
-                          const struct hx_probe_functions *marks)
-{
-    struct bpf_link **old = kernel->links.v;
-    size_t n = kernel->links.n;
-    kernel->links.v = NULL;
-    kernel->links.n = kernel->links.cap = 0;
-    hx_error *err = hx_probe_link(kernel, code, pid, functions, 0);
-    if (!err && kernel->marks)
-        hx_error_free(hx_probe_link(kernel, code, pid, marks, 0));
-    for (size_t i = 0; i < n; i++)
-        bpf_link__destroy(old[i]);
-    free(old);
-    return err;
+    struct wanted_functions wanted = {code, pid, functions, from};
+    return from < functions->n ? link_aside(kernel, link_functions, &wanted) : NULL;
 }
 
 hx_error *hx_probe_link_exec(struct hx_probe_kernel *kernel)
 {
     int fd =
         bpf_raw_tracepoint_open("sched_process_exec", bpf_program__fd(program(kernel, "on_exec")));
-    return fd < 0 ? hx_probe_refused(-fd, "bpf (tracepoint)") : keep_fd(kernel, fd);
+    if (fd < 0)
+        return hx_probe_refused(-fd, "bpf (tracepoint)");
+    if (hx_vec_push(&kernel->links, fd))
+        return NULL;
+    close(fd);
+    return hx_error_nomem();
+}
+
+/* Places in heapx's own program. */
+struct wanted_own {
+    pid_t pid;
+    uint64_t alloc, free;
+};
+
+static const char own_path[] = "/proc/self/exe";
+
+static int link_own(struct hx_probe_kernel *kernel, const void *data)
+{
+    const struct wanted_own *own = data;
+    uint64_t cookie = HX_PROBE_COOKIE(HX_PROBE_ALIGNED, 1) | HX_PROBE_LEAF;
+    int rc;
+    if (kernel->session) {
+        rc = link_multi(kernel, "on_session", own->pid, own_path, &own->alloc, &cookie, NULL, 1, 0);
+        return rc ? rc
+                  : link_multi(kernel, "on_free", own->pid, own_path, &own->free, &cookie, NULL, 1,
+                               0);
+    }
+    rc = link_one(kernel, "on_return", own->pid, own_path, own->alloc, cookie, 0, true);
+    if (!rc)
+        rc = link_one(kernel, "on_entry", own->pid, own_path, own->alloc, cookie, 0, false);
+    return rc ? rc : link_one(kernel, "on_free", own->pid, own_path, own->free, cookie, 0, false);
 }
 
 hx_error *hx_probe_link_own(struct hx_probe_kernel *kernel, uint64_t alloc, uint64_t free)
 {
-    static const char path[] = "/proc/self/exe";
-    uint64_t cookie = HX_PROBE_COOKIE(HX_PROBE_ALIGNED, 1) | HX_PROBE_LEAF;
-    if (kernel->session) {
-        HX_TRY(link_multi(kernel, "on_session", getpid(), path, &alloc, &cookie, NULL, 1, 0));
-        return link_multi(kernel, "on_free", getpid(), path, &free, &cookie, NULL, 1, 0);
-    }
-    pid_t self = (pid_t)syscall(SYS_gettid);
-    HX_TRY(link_one(kernel, "on_return", self, path, alloc, cookie, 0, true));
-    HX_TRY(link_one(kernel, "on_entry", self, path, alloc, cookie, 0, false));
-    return link_one(kernel, "on_free", self, path, free, cookie, 0, false);
+    pid_t self = kernel->session ? getpid() : (pid_t)syscall(SYS_gettid);
+    return link_aside(kernel, link_own, &(struct wanted_own){self, alloc, free});
 }
 
-hx_error *hx_probe_link_trial(struct hx_probe_kernel *kernel, pid_t pid, const char *path,
-                              uint64_t offset)
+static int link_trial(struct hx_probe_kernel *kernel, const void *data)
 {
+    const struct wanted_own *own = data;
     uint64_t cookie = 0;
     if (kernel->session)
-        return link_multi(kernel, "on_maps", pid, path, &offset, &cookie, NULL, 1, multi_return);
-    return link_one(kernel, "on_maps", pid, path, offset, cookie, 0, true);
+        return link_multi(kernel, "on_maps", own->pid, own_path, &own->alloc, &cookie, NULL, 1,
+                          multi_return);
+    return link_one(kernel, "on_maps", own->pid, own_path, own->alloc, cookie, 0, true);
 }
 
-/* --- the end ---------------------------------------------------------------------------- */
-
-static void unmap_array(struct hx_probe_array *array)
+hx_error *hx_probe_link_trial(struct hx_probe_kernel *kernel, pid_t pid, uint64_t offset)
 {
-    if (array->base)
-        munmap(array->base, array->bytes);
+    return link_aside(kernel, link_trial, &(struct wanted_own){pid, offset, 0});
 }
 
-void hx_probe_unlink(struct hx_probe_kernel *kernel)
-{
-    if (kernel->shared)
-        __atomic_store_n(&kernel->shared->armed, 0, __ATOMIC_SEQ_CST);
-    for (size_t i = 0; i < kernel->fds.n; i++)
-        close(kernel->fds.v[i]);
-    for (size_t i = 0; i < kernel->links.n; i++)
-        bpf_link__destroy(kernel->links.v[i]);
-    hx_vec_free(&kernel->fds);
-    hx_vec_free(&kernel->links);
-}
-
-/* The kernel waits for all processors before a probe is gone, each time that the last descriptor of
+/* --- the end ----------------------------------------------------------------------------
+ * The kernel waits for all processors before a probe is gone, each time that the last descriptor of
  * one is closed: 50 probes take seconds, however many do it. So a process does it that nobody has
  * to wait for. */
 
@@ -391,33 +465,13 @@ static int compare_numbers(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-/* All descriptors of this process that hold a probe: a process records one other with probes. */
-static size_t find_held(int **ret)
-{
-    HX_VEC(int) fds = {0};
-    HX_DIR DIR *dir = opendir("/proc/self/fd");
-    for (struct dirent *entry; dir && (entry = readdir(dir));) {
-        char kind[64] = "";
-        bool held = readlinkat(dirfd(dir), entry->d_name, kind, sizeof kind - 1) > 0 &&
-                    (strcmp(kind, "anon_inode:bpf_link") == 0 ||
-                     strcmp(kind, "anon_inode:[perf_event]") == 0);
-        if (held && !hx_vec_push(&fds, atoi(entry->d_name))) {
-            hx_vec_free(&fds);
-            break;
-        }
-    }
-    if (fds.n)
-        qsort(fds.v, fds.n, sizeof *fds.v, compare_numbers);
-    *ret = fds.v;
-    return fds.n;
-}
-
 /* In a child: holds these alone once `go` is at its end, and ends. */
 static _Noreturn void close_last(const int *fd, size_t n, const int go[2])
 {
     char unused;
     unsigned at = 0;
     prctl(PR_SET_NAME, "heapx-release");
+    setsid();
     close(go[1]);
     while (read(go[0], &unused, 1) < 0 && errno == EINTR)
         ;
@@ -441,38 +495,58 @@ static void await_release(pid_t pid, const atomic_bool *hurry)
     }
 }
 
-void hx_probe_let_go(struct hx_probe_kernel *kernel, const atomic_bool *hurry)
+/* Not waited for much longer once *hurry is true. */
+static void release(hx_probe_links *links, const atomic_bool *hurry)
 {
-    HX_FREE int *fd = NULL;
     int go[2] = {-1, -1};
-    size_t n = find_held(&fd);
-    if (!n) {
-        hx_probe_unlink(kernel);
+    if (!links->n)
         return;
-    }
+    qsort(links->v, links->n, sizeof *links->v, compare_numbers);
     pid_t pid = pipe2(go, O_CLOEXEC) == 0 ? fork() : -1;
     if (pid == 0)
-        close_last(fd, n, go);
-    if (kernel->shared)
-        __atomic_store_n(&kernel->shared->armed, 0, __ATOMIC_SEQ_CST);
-    for (size_t i = 0; i < kernel->links.n; i++) {
-        bpf_link__disconnect(kernel->links.v[i]); /* else each is disabled first, as slowly */
-        bpf_link__destroy(kernel->links.v[i]);
-    }
-    for (size_t i = 0; i < n; i++)
-        close(fd[i]); /* not the last one of each: that is quick */
+        close_last(links->v, links->n, go);
+    for (size_t i = 0; i < links->n; i++)
+        close(links->v[i]); /* not the last one of each: that is quick */
     for (size_t i = 0; i < 2 && go[i] >= 0; i++)
         close(go[i]);
-    hx_vec_free(&kernel->fds);
-    hx_vec_free(&kernel->links);
+    hx_vec_free(links);
     if (pid > 0)
         await_release(pid, hurry);
+}
+
+void hx_probe_unlink(struct hx_probe_kernel *kernel, const atomic_bool *hurry)
+{
+    if (kernel->shared)
+        __atomic_store_n(&kernel->shared->armed, 0, __ATOMIC_SEQ_CST);
+    release(&kernel->links, hurry);
+}
+
+hx_error *hx_probe_relink(struct hx_probe_kernel *kernel, hx_code *code, pid_t pid,
+                          const struct hx_probe_functions *functions,
+                          const struct hx_probe_functions *marks)
+{
+    static const atomic_bool at_once = true;
+    hx_probe_links old = kernel->links;
+    kernel->links = (hx_probe_links){0};
+    hx_error *err = hx_probe_link_exec(kernel);
+    if (!err)
+        err = hx_probe_link(kernel, code, pid, functions, 0);
+    if (!err && kernel->marks)
+        hx_error_free(hx_probe_link(kernel, code, pid, marks, 0));
+    release(&old, &at_once);
+    return err;
+}
+
+static void unmap_array(struct hx_probe_array *array)
+{
+    if (array->base)
+        munmap(array->base, array->bytes);
 }
 
 void hx_probe_unload(struct hx_probe_kernel *kernel)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    hx_probe_unlink(kernel);
+    hx_probe_unlink(kernel, NULL);
     unmap_array(&kernel->shared_array);
     unmap_array(&kernel->pieces);
     unmap_array(&kernel->rows);

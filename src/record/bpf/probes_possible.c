@@ -177,8 +177,8 @@ hx_error *hx_probe_try_filtered(struct hx_probe_kernel *kernel, pid_t target)
     pid_t child = fork();
     if (child == 0)
         be_filtered(ends[0]);
-    hx_error *err = child < 0 ? hx_error_os(errno, name, "fork")
-                              : hx_probe_link_trial(kernel, child, "/proc/self/exe", offset);
+    hx_error *err =
+        child < 0 ? hx_error_os(errno, name, "fork") : hx_probe_link_trial(kernel, child, offset);
     if (!err && write(ends[1], "", 1) != 1)
         err = hx_error_os(errno, name, "write");
     close(ends[0]);

@@ -18,14 +18,14 @@ struct hx_probe_array {
 /* --- the programs (probes_load.c) ------------------------------------------------ */
 
 struct bpf_object;
-struct bpf_link;
+
+typedef HX_VEC(int) hx_probe_links; /* descriptors */
 
 struct hx_probe_kernel {
     struct bpf_object *object;
     struct bpf_object *marks; /* what serves a program's marks; NULL: there were none so far */
     bool session;             /* one link for many probes, entry and return in one */
-    HX_VEC(struct bpf_link *) links;
-    HX_VEC(int) fds; /* links that libbpf does not know of */
+    hx_probe_links links;     /* nothing else holds a probe */
     struct hx_probe_shared *shared;
     struct hx_probe_array shared_array, pieces, rows, rules;
     /* the ring */
@@ -52,8 +52,8 @@ hx_error *hx_probe_load_marks(struct hx_probe_kernel *kernel);
 /* Sets the probes of functions [from, n) that lie in one file after the other. */
 hx_error *hx_probe_link(struct hx_probe_kernel *kernel, hx_code *code, pid_t pid,
                         const struct hx_probe_functions *functions, size_t from);
-/* Sets all of them by another thread, those of `marks` as far as possible, then takes those away
- * that were set by a thread that has ended, which is slow. One link a probe only. */
+/* Sets all of them on another thread, those of `marks` as far as possible, then takes those away
+ * that were set on a thread that has ended. One link a probe only. */
 hx_error *hx_probe_relink(struct hx_probe_kernel *kernel, hx_code *code, pid_t pid,
                           const struct hx_probe_functions *functions,
                           const struct hx_probe_functions *marks);
@@ -62,16 +62,14 @@ hx_error *hx_probe_link_exec(struct hx_probe_kernel *kernel);
 /* The probes of an allocation (its alignment and size) and a free on this process's own code. */
 hx_error *hx_probe_link_own(struct hx_probe_kernel *kernel, uint64_t alloc, uint64_t free);
 
-/* A return probe of any program on one instruction of a process of our own: for trials. */
-hx_error *hx_probe_link_trial(struct hx_probe_kernel *kernel, pid_t pid, const char *path,
-                              uint64_t offset);
+/* A return probe of any program on one instruction of heapx's, in a process of our own: for
+ * trials. */
+hx_error *hx_probe_link_trial(struct hx_probe_kernel *kernel, pid_t pid, uint64_t offset);
 
-/* Ends all probes; what they wrote can still be read. That can take seconds. */
-void hx_probe_unlink(struct hx_probe_kernel *kernel);
-
-/* The same by a process of its own, which is not waited for much longer once *hurry (NULL: never)
- * is true: the probes do nothing from now on, and are gone soon after. */
-void hx_probe_let_go(struct hx_probe_kernel *kernel, const atomic_bool *hurry);
+/* Ends all probes; what they wrote can still be read. That can take seconds, and is not waited for
+ * much longer once *hurry (NULL: never) is true: they do nothing from now on, and are gone soon
+ * after. */
+void hx_probe_unlink(struct hx_probe_kernel *kernel, const atomic_bool *hurry);
 
 /* Ends all probes, then frees. Zeroes; twice is legal. */
 void hx_probe_unload(struct hx_probe_kernel *kernel);
