@@ -240,6 +240,7 @@ hx_error *hx_analyse_pages(struct hx_writer *w, const struct hx_key_sums *census
 /* --- retainer sets ----------------------------------------------------------------- */
 
 struct retainers {
+    struct hx_writer *w;
     const struct hx_scheme_rule *rule; /* w->roots, or: */
     struct hx_scheme_rule own;
     hx_sets *sets;
@@ -247,6 +248,11 @@ struct retainers {
     struct hx_retention retention;
     struct hx_key_sums census;
     int64_t *stored; /* number in the store, by set */
+    /* what all edges would say */
+    bool doubts;
+    struct hx_aside doubting;
+    hx_error *doubt_error;
+    uint64_t doubt_bytes;
 };
 
 static int64_t stored_set(const void *context, uint32_t key)
@@ -391,20 +397,39 @@ static hx_error *analyse_entries(struct hx_writer *w, const struct retainers *r)
 
 enum { DOUBT_ELEMENTS = 1 << 22 }; /* of sets; beyond these it is not measured */
 
-/* By all edges, where these are others. */
-static hx_error *find_doubt(struct hx_writer *w, const struct hx_analysis *analysis,
-                            const struct retainers *r)
+static void find_doubt(void *context)
 {
-    if (!hx_holdings_wanted(w, analysis))
-        return NULL;
-    uint64_t begun = hx_timing_begin(), bytes;
-    hx_error *err = hx_retain_doubt(w->snapshot, &r->rule->rule, r->sets, &r->retention,
-                                    DOUBT_ELEMENTS, w->progress, &bytes);
+    struct retainers *r = context;
+    const struct hx_writer *w = r->w;
+    uint64_t begun = hx_timing_begin();
+    r->doubt_error = hx_retain_doubt(w->snapshot, &r->rule->rule, r->sets, &r->retention,
+                                     DOUBT_ELEMENTS, w->progress, &r->doubt_bytes);
     hx_timing_end(begun, "doubt", w->graph->n);
-    w->doubt_bytes = hx_int_if(!err, err ? 0 : bytes);
-    if (err && err->kind == HX_E_LIMIT)
-        hx_error_free(hx_steal(err)); /* not measured */
-    return err;
+}
+
+/* By all edges, where these are others: beside what is found of dominators then. */
+static void begin_doubt(const struct hx_analysis *analysis, bool beside, struct retainers *r)
+{
+    if (!hx_holdings_wanted(r->w, analysis))
+        return;
+    if (beside && hx_threads(analysis->threads) > 1)
+        hx_aside_begin(find_doubt, r, &r->doubting);
+    else
+        find_doubt(r);
+    r->doubts = true;
+}
+
+static hx_error *end_doubt(struct retainers *r)
+{
+    if (!r->doubts)
+        return NULL;
+    if (r->doubting.work)
+        hx_aside_end(&r->doubting);
+    r->doubts = false;
+    r->w->doubt_bytes = hx_int_if(!r->doubt_error, r->doubt_bytes);
+    if (r->doubt_error && r->doubt_error->kind == HX_E_LIMIT)
+        hx_error_free(hx_steal(r->doubt_error)); /* not measured */
+    return hx_steal(r->doubt_error);
 }
 
 static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *analysis,
@@ -435,11 +460,9 @@ static hx_error *find_retainers(struct hx_writer *w, const struct hx_analysis *a
     HX_TRY(hx_analyse_adds_up(w, &r->census, "retainer sets"));
     HX_TRY(hx_sets_store(w, r->sets, r->rule, r->census.objects, &r->stored));
     HX_TRY(analyse_entries(w, r));
-    HX_TRY(find_doubt(w, analysis, r));
-    if (w->holding && analysis->scheme == &hx_scheme_root)
-        HX_TRY(hx_holdings_alone(w, r->sets, &r->retention));
-    hx_sets_destroy(hx_steal(r->sets));
-    return NULL;
+    return w->holding && analysis->scheme == &hx_scheme_root
+               ? hx_holdings_alone(w, r->sets, &r->retention)
+               : NULL;
 }
 
 static hx_error *write_retainers(struct hx_writer *w, const struct hx_analysis *analysis,
@@ -546,22 +569,27 @@ static hx_error *write_holders(struct hx_writer *w, const struct retainers *r)
     return NULL;
 }
 
-static hx_error *analyse_retainers(struct hx_writer *w, const struct hx_analysis *analysis)
+static void deinit_retainers(struct retainers *r)
 {
-    struct retainers r = {0};
-    hx_error *err = find_retainers(w, analysis, &r);
-    if (!err)
-        err = write_retainers(w, analysis, &r);
-    if (!err)
-        err = write_holders(w, &r);
-    free(r.stored);
-    hx_key_sums_deinit(&r.census);
-    hx_retention_deinit(&r.retention);
-    hx_sets_destroy(r.sets);
-    hx_scheme_rule_deinit(&r.own);
-    if (!err)
-        w->scheme = analysis->scheme->name;
-    return err;
+    if (r->doubts) /* something else failed */
+        hx_error_free(end_doubt(r));
+    free(r->stored);
+    hx_key_sums_deinit(&r->census);
+    hx_retention_deinit(&r->retention);
+    hx_sets_destroy(r->sets);
+    hx_scheme_rule_deinit(&r->own);
+}
+
+/* `beside`: there is more to be found, and what is in doubt may be found beside it. */
+static hx_error *analyse_retainers(struct hx_writer *w, const struct hx_analysis *analysis,
+                                   bool beside, struct retainers *r)
+{
+    HX_TRY(find_retainers(w, analysis, r));
+    begin_doubt(analysis, beside, r);
+    HX_TRY(write_retainers(w, analysis, r));
+    HX_TRY(write_holders(w, r));
+    w->scheme = analysis->scheme->name;
+    return NULL;
 }
 
 /* --- bins -------------------------------------------------------------------------- */
@@ -741,7 +769,8 @@ static hx_error *keep_rule(struct hx_writer *w, const struct hx_analysis *analys
 
 /* What needs no other edges, while dominators are found beside it. */
 static hx_error *analyse_beside(struct hx_writer *w, const struct hx_analysis *analysis,
-                                bool rounds, unsigned parts, struct hx_dominators_aside *aside)
+                                bool rounds, unsigned parts, struct retainers *r,
+                                struct hx_dominators_aside *aside)
 {
     unsigned retainers = parts & HX_ANALYSE_RETAINERS;
     const unsigned retained = parts & OF_DOMINATORS;
@@ -750,11 +779,12 @@ static hx_error *analyse_beside(struct hx_writer *w, const struct hx_analysis *a
     if (rounds && parts & HX_ANALYSE_HOLDERS)
         HX_TRY(hx_trees_holders(w));
     if (retainers)
-        HX_TRY(left_out(w, analyse_retainers(w, analysis), &retainers));
+        HX_TRY(left_out(w, analyse_retainers(w, analysis, retained, r), &retainers));
     if (w->holding && (!retainers || analysis->scheme != &hx_scheme_root))
         HX_TRY(hx_holdings_alone_apart(w, analysis));
     if (retained)
         HX_TRY(hx_analyse_retained(w, analysis, retained, aside));
+    HX_TRY(end_doubt(r));
     w->parts |= retainers | retained | (parts & HX_ANALYSE_HOLDERS);
     return NULL;
 }
@@ -765,7 +795,9 @@ static hx_error *analyse_parts(struct hx_writer *w, const struct hx_analysis *an
     struct hx_dominators_aside aside = {.begun = false};
     unsigned bins = parts & HX_ANALYSE_BINS;
     HX_TRY(analyse_holders(w, analysis, rounds, parts));
-    hx_error *err = analyse_beside(w, analysis, rounds, parts, &aside);
+    struct retainers r = {.w = w};
+    hx_error *err = analyse_beside(w, analysis, rounds, parts, &r, &aside);
+    deinit_retainers(&r);
     hx_dominators_end(&aside);
     HX_TRY(err);
     if (bins) /* last: they may choose other edges */
