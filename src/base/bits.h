@@ -29,6 +29,14 @@ static inline bool hx_bit_add(uint64_t *bits, size_t i)
     return !was;
 }
 
+/* The same by several threads, where bits of other things are set meanwhile. */
+static inline bool hx_bit_add_shared(uint64_t *bits, size_t i)
+{
+    const uint64_t bit = (uint64_t)1 << i % 64;
+    return !(__atomic_load_n(&bits[i / 64], __ATOMIC_RELAXED) & bit) &&
+           !(__atomic_fetch_or(&bits[i / 64], bit, __ATOMIC_RELAXED) & bit);
+}
+
 /* How many are set in the word of bit i, below it. */
 static inline unsigned hx_bits_below(const uint64_t *bits, size_t i)
 {

@@ -88,6 +88,32 @@ void hx_parallel(unsigned n, void (*work)(void *context, unsigned i), void *cont
     }
 }
 
+struct blocks {
+    size_t n, block;
+    hx_block_work *work;
+    void *context;
+    const struct hx_progress *progress;
+    atomic_size_t claimed;
+};
+
+static void blocks_worker(void *context, unsigned i)
+{
+    struct blocks *blocks = context;
+    size_t from;
+    while ((from = atomic_fetch_add(&blocks->claimed, blocks->block)) < blocks->n &&
+           !hx_progress_cancelled(blocks->progress))
+        blocks->work(blocks->context, i, from,
+                     blocks->n - from < blocks->block ? blocks->n : from + blocks->block);
+}
+
+void hx_parallel_blocks(unsigned workers, size_t n, size_t block, hx_block_work *work,
+                        void *context, const struct hx_progress *progress)
+{
+    struct blocks blocks = {
+        .n = n, .block = block, .work = work, .context = context, .progress = progress};
+    hx_parallel(workers, blocks_worker, &blocks);
+}
+
 /* --- a team ------------------------------------------------------------------------------- */
 
 /* `piece` counts the pieces of work; at the last one, which is none, all end. A worker that sleeps

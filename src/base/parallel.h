@@ -7,6 +7,7 @@
 #define HX_BASE_PARALLEL_H
 
 #include "base/error.h"
+#include "base/progress.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -30,6 +31,14 @@ unsigned hx_threads_free(void);
  * a thread cannot be made its call runs on the caller's thread after work 0: so no
  * worker may wait for another one to begin. */
 void hx_parallel(unsigned n, void (*work)(void *context, unsigned i), void *context);
+
+/* Work on the things [from, to) of many, by worker i. */
+typedef void hx_block_work(void *context, unsigned i, size_t from, size_t to);
+
+/* Does all of [0, n), `block` at a time, with `workers` as above, of which each takes the next
+ * block when it is done with one. Ends early once `progress` (NULL is legal) is cancelled. */
+void hx_parallel_blocks(unsigned workers, size_t n, size_t block, hx_block_work *work,
+                        void *context, const struct hx_progress *progress);
 
 /* Threads that stand by for many short pieces of work, one behind the other: a piece costs a
  * microsecond or two where it follows soon, and not the making of a thread. They sleep after a

@@ -8,15 +8,7 @@
 
 #include "base/parallel.h"
 
-#include <stdatomic.h>
-
 #define CHUNK ((uint64_t)1 << 12) /* objects */
-
-struct work {
-    const struct hx_py_objects *objects;
-    const struct hx_progress *progress;
-    atomic_uint_fast64_t next;
-};
 
 /* The kind of a word of this value that leads to block i; `kind` where that is no matter of ours.
  */
@@ -51,29 +43,22 @@ static void judge_edges(const struct hx_py_objects *objects, hx_obj i, struct hx
     }
 }
 
-static void edges_worker(void *context, unsigned number)
+static void judge_edges_of(void *context, unsigned worker, size_t from, size_t to)
 {
-    struct work *work = context;
-    const struct hx_graph *graph = &work->objects->snapshot->graph;
-    uint64_t from;
-    (void)number;
-    while ((from = atomic_fetch_add(&work->next, CHUNK)) < graph->n &&
-           !hx_progress_cancelled(work->progress)) {
-        const uint64_t to = graph->n - from < CHUNK ? graph->n : from + CHUNK;
-        HX_PEEKED window = {0};
-        for (uint64_t i = from; i < to; i++)
-            judge_edges(work->objects, (hx_obj)i, &window);
-    }
+    (void)worker;
+    HX_PEEKED window = {0};
+    for (size_t i = from; i < to; i++)
+        judge_edges(context, (hx_obj)i, &window);
 }
 
 void hx_py_judge_edges(const struct hx_py_objects *objects, unsigned threads,
                        const struct hx_progress *progress)
 {
     struct hx_snapshot *snapshot = objects->snapshot;
-    struct work work = {.objects = objects, .progress = progress};
     if (!snapshot->graph.fwd)
         return;
-    hx_parallel(threads, edges_worker, &work);
+    hx_parallel_blocks(threads, snapshot->graph.n, CHUNK, judge_edges_of, (void *)objects,
+                       progress);
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         uint64_t value = snapshot->roots.v[edge->root].value;

@@ -8,7 +8,6 @@
 #include "base/timing.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,7 +36,6 @@ struct namer {
     struct hx_pairs owned;   /* class and owner to types */
     struct hx_index by_name; /* of snapshot.types */
     uint64_t seed;
-    atomic_uint_fast64_t next;
 };
 
 static const struct hx_py_class *class_of(const struct namer *namer, hx_obj i)
@@ -111,17 +109,11 @@ static void own_of_object(const struct namer *namer, hx_obj i)
     own_values(namer, class, other, values + layout->tagged_values);
 }
 
-static void owners_worker(void *context, unsigned number)
+static void own_of_objects(void *context, unsigned worker, size_t from, size_t to)
 {
-    struct namer *namer = context;
-    const uint64_t n = namer->snapshot->graph.n;
-    uint64_t from;
-    (void)number;
-    while ((from = atomic_fetch_add(&namer->next, CHUNK)) < n) {
-        const uint64_t to = n - from < CHUNK ? n : from + CHUNK;
-        for (uint64_t i = from; i < to; i++)
-            own_of_object(namer, (hx_obj)i);
-    }
+    (void)worker;
+    for (size_t i = from; i < to; i++)
+        own_of_object(context, (hx_obj)i);
 }
 
 /* --- attributes of modules and classes ------------------------------------------------------ */
@@ -194,8 +186,7 @@ static hx_error *own_of_named(struct namer *namer, hx_obj i)
 static hx_error *find_owners(struct namer *namer, unsigned threads)
 {
     HX_TRY(hx_big_array(namer->owner, namer->snapshot->graph.n));
-    atomic_store(&namer->next, 0);
-    hx_parallel(threads, owners_worker, namer);
+    hx_parallel_blocks(threads, namer->snapshot->graph.n, CHUNK, own_of_objects, namer, NULL);
     for (hx_obj i = 0; i < namer->snapshot->graph.n; i++)
         HX_TRY(own_of_named(namer, i));
     return NULL;

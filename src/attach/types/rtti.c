@@ -318,18 +318,14 @@ static hx_error *collect_types(struct finder *finder)
     return good ? NULL : hx_error_nomem();
 }
 
-static void renumber_types_worker(void *context, unsigned i)
+static void renumber_types(void *context, unsigned worker, size_t from, size_t to)
 {
+    (void)worker;
     struct finder *finder = context;
-    const struct hx_graph *graph = &finder->snapshot->graph;
-    uint64_t from;
-    (void)i;
-    while ((from = atomic_fetch_add(&finder->next, CHUNK)) < graph->n) {
-        uint64_t to = graph->n - from < CHUNK ? graph->n : from + CHUNK;
-        for (uint64_t k = from; k < to; k++)
-            if (graph->type[k] != HX_NO_TYPE)
-                graph->type[k] = finder->final[graph->type[k]];
-    }
+    uint32_t *type = finder->snapshot->graph.type;
+    for (size_t k = from; k < to; k++)
+        if (type[k] != HX_NO_TYPE)
+            type[k] = finder->final[type[k]];
 }
 
 /* --- the whole ------------------------------------------------------------------------- */
@@ -381,9 +377,9 @@ static hx_error *find_types(struct finder *finder)
     if (hx_progress_cancelled(finder->progress))
         return hx_error_cancelled("types");
     HX_TRY(collect_types(finder));
-    atomic_store(&finder->next, 0);
     if (finder->snapshot->types.n)
-        hx_parallel(finder->threads, renumber_types_worker, finder);
+        hx_parallel_blocks(finder->threads, finder->snapshot->graph.n, CHUNK, renumber_types,
+                           finder, NULL);
     uint64_t unnamed = 0;
     for (unsigned i = 0; i < finder->threads; i++)
         unnamed += finder->worker[i].unnamed;

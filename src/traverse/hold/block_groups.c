@@ -8,7 +8,6 @@
 #include "base/pairs.h"
 #include "base/parallel.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #define FEW 32768 /* objects: fewer are no work for two */
@@ -202,21 +201,19 @@ struct pass {
     const struct hx_judge *judge;
     hx_block_group_fn *work;
     void *context;
-    atomic_size_t next;
 };
 
-static void pass_worker(void *context, unsigned i)
+static void judge_group(void *context, unsigned i, size_t group, size_t next)
 {
+    (void)next;
     struct pass *pass = context;
-    size_t group;
-    while ((group = atomic_fetch_add(&pass->next, 1)) < pass->judge->groups->n &&
-           !hx_progress_cancelled(pass->judge->progress))
-        pass->work(pass->context, i, (uint32_t)group);
+    pass->work(pass->context, i, (uint32_t)group);
 }
 
 hx_error *hx_judge_groups(const struct hx_judge *judge, hx_block_group_fn *work, void *context)
 {
-    struct pass pass = {.judge = judge, .work = work, .context = context};
-    hx_parallel(judge->graph->n < FEW ? 1 : judge->threads, pass_worker, &pass);
+    struct pass pass = {.work = work, .context = context};
+    hx_parallel_blocks(judge->graph->n < FEW ? 1 : judge->threads, judge->groups->n, 1, judge_group,
+                       &pass, judge->progress);
     return hx_progress_cancelled(judge->progress) ? hx_error_cancelled("words") : NULL;
 }

@@ -6,7 +6,6 @@
 #include "traverse/hold/block_groups.h"
 #include "traverse/hold/shapes.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #define BLOCK 16384               /* objects that a worker claims at once */
@@ -58,25 +57,21 @@ struct pass {
     const struct hx_judge *judge;
     hx_judge_block_fn *work;
     void *context;
-    atomic_size_t next;
 };
 
-static void judge_worker(void *context, unsigned i)
+static void judge_block(void *context, unsigned i, size_t from, size_t to)
 {
     struct pass *pass = context;
-    const hx_obj n = pass->judge->graph->n;
-    size_t from;
-    while ((from = atomic_fetch_add(&pass->next, BLOCK)) < n &&
-           !hx_progress_cancelled(pass->judge->progress)) {
-        pass->work(pass->context, i, (hx_obj)from, n - from < BLOCK ? n : (hx_obj)(from + BLOCK));
-        report_judge(pass->judge, from, n);
-    }
+    pass->work(pass->context, i, (hx_obj)from, (hx_obj)to);
+    report_judge(pass->judge, from, pass->judge->graph->n);
 }
 
 hx_error *hx_judge_objects(const struct hx_judge *judge, hx_judge_block_fn *work, void *context)
 {
     struct pass pass = {.judge = judge, .work = work, .context = context};
-    hx_parallel(judge->graph->n < BLOCK ? 1 : judge->threads, judge_worker, &pass);
+    const hx_obj n = judge->graph->n;
+    hx_parallel_blocks(n < BLOCK ? 1 : judge->threads, n, BLOCK, judge_block, &pass,
+                       judge->progress);
     return hx_progress_cancelled(judge->progress) ? hx_error_cancelled("words") : NULL;
 }
 

@@ -6,7 +6,6 @@
 #include "traverse/hold/contests.h"
 #include "traverse/hold/rounds.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,7 +51,6 @@ struct work {
     struct hx_edge_rounds rounds;
     struct hx_structures structures;
     struct hx_big near_mem;
-    atomic_size_t claimed;
     struct hx_holders *holders;
 };
 
@@ -112,20 +110,17 @@ static void sum_holders(struct work *work)
     }
 }
 
-static void name_holders(void *context, unsigned i)
+static void name_holders(void *context, unsigned worker, size_t from, size_t to)
 {
-    (void)i;
+    (void)worker;
     struct work *work = context;
-    const size_t n = work->snapshot->graph.n;
     const hx_nearness *near = work->near_mem.base;
-    size_t from;
-    while ((from = atomic_fetch_add(&work->claimed, BLOCK)) < n)
-        for (size_t k = from; k < n && k < from + BLOCK; k++) {
-            const struct hx_root *root =
-                near[k] == HX_UNREACHED ? NULL : work->sorted[hx_nearness_order(near[k])];
-            work->holders->of[k] =
-                root ? work->holder_of_root[root - work->snapshot->roots.v] : HX_HOLDER_LOST;
-        }
+    for (size_t k = from; k < to; k++) {
+        const struct hx_root *root =
+            near[k] == HX_UNREACHED ? NULL : work->sorted[hx_nearness_order(near[k])];
+        work->holders->of[k] =
+            root ? work->holder_of_root[root - work->snapshot->roots.v] : HX_HOLDER_LOST;
+    }
 }
 
 static hx_error *find_holders(struct work *work, const struct hx_hold_options *options)
@@ -140,7 +135,7 @@ static hx_error *find_holders(struct work *work, const struct hx_hold_options *o
                              work->threads, work->progress, &work->near_mem));
     const hx_nearness *near = work->near_mem.base;
     HX_TRY(hx_big_array(holders->of, n));
-    hx_parallel(n < FEW ? 1 : hx_threads(work->threads), name_holders, work);
+    hx_parallel_blocks(n < FEW ? 1 : hx_threads(work->threads), n, BLOCK, name_holders, work, NULL);
     struct hx_contest_work contests = {.snapshot = snapshot,
                                        .rounds = &work->rounds,
                                        .near = near,

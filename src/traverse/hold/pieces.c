@@ -205,8 +205,7 @@ static void find_owned(void *context, unsigned worker, hx_obj from, hx_obj to)
         const hx_obj target = hx_edge_target(graph->edge[e]);
         if (graph->evidence[e] == HX_EVIDENCE(HX_RULE_NONE, HX_EDGE_START) &&
             look->slabs[look->judge->groups->of[target]])
-            __atomic_fetch_or(&look->owned[target / 64], UINT64_C(1) << target % 64,
-                              __ATOMIC_RELAXED);
+            hx_bit_add_shared(look->owned, target);
     }
 }
 

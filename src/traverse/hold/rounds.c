@@ -178,13 +178,6 @@ static inline void step_to(struct spread *spread, struct found *found, hx_obj ob
         reach(spread, found, object);
 }
 
-static void set_bit(uint64_t *bits, hx_obj i)
-{
-    uint64_t bit = UINT64_C(1) << i % 64;
-    if (!(__atomic_load_n(&bits[i / 64], __ATOMIC_RELAXED) & bit))
-        __atomic_fetch_or(&bits[i / 64], bit, __ATOMIC_RELAXED);
-}
-
 HX_PREFETCHES void look_ahead(const struct spread *spread, size_t i, size_t end)
 {
     const struct hx_graph *graph = spread->graph;
@@ -211,7 +204,7 @@ static void spread_objects(struct spread *spread, struct found *found, size_t fr
             const unsigned stage = spread->stage_of[graph->evidence[e]];
             if (stage > spread->stage) {
                 found->later |= 1u << stage;
-                set_bit(spread->waits, object);
+                hx_bit_add_shared(spread->waits, object);
             } else if (stage) {
                 step_to(spread, found, hx_edge_target(graph->edge[e]), near);
             }
@@ -385,10 +378,10 @@ static hx_error *spread_level(struct spread *spread)
     return hx_progress_cancelled(spread->progress) ? hx_error_cancelled("holders") : NULL;
 }
 
-static void each_block(struct spread *spread, void (*work)(void *context, unsigned i))
+static void each_block(struct spread *spread, hx_block_work *work)
 {
-    atomic_store(&spread->claimed, 0);
-    hx_parallel(spread->graph->n < FEW ? 1 : spread->threads, work, spread);
+    const hx_obj n = spread->graph->n;
+    hx_parallel_blocks(n < FEW ? 1 : spread->threads, n, BLOCK, work, spread, spread->progress);
 }
 
 /* --- a round ------------------------------------------------------------------------------ */
@@ -427,19 +420,12 @@ static void start_from_object(const struct spread *spread, struct found *found, 
             start_at(spread, found, hx_edge_target(graph->edge[e]), near);
 }
 
-static void start_from_objects(void *context, unsigned i)
+static void start_from_objects(void *context, unsigned i, size_t from, size_t to)
 {
     struct spread *spread = context;
-    const size_t n = spread->graph->n;
-    size_t from;
-    while ((from = atomic_fetch_add(&spread->claimed, BLOCK)) < n &&
-           !hx_progress_cancelled(spread->progress)) {
-        size_t to = n - from < BLOCK ? n : from + BLOCK;
-        for (size_t word = from / 64; word * 64 < to; word++)
-            for (uint64_t bits = spread->waits[word]; bits; bits &= bits - 1)
-                start_from_object(spread, &spread->found[i],
-                                  word * 64 + (size_t)__builtin_ctzll(bits));
-    }
+    for (size_t word = from / 64; word * 64 < to; word++)
+        for (uint64_t bits = spread->waits[word]; bits; bits &= bits - 1)
+            start_from_object(spread, &spread->found[i], word * 64 + (size_t)__builtin_ctzll(bits));
 }
 
 static int compare_starts(const void *a, const void *b)
@@ -521,29 +507,22 @@ static hx_error *spread_stage(struct spread *spread)
     return spread_away(spread);
 }
 
-static void begin_blocks(void *context, unsigned i)
+static void begin_block(void *context, unsigned worker, size_t from, size_t to)
 {
-    (void)i;
+    (void)worker;
     struct spread *spread = context;
-    const size_t n = spread->graph->n;
-    size_t from;
-    while ((from = atomic_fetch_add(&spread->claimed, BLOCK)) < n)
-        memset(spread->near + from, 0xff,
-               (n - from < BLOCK ? n - from : BLOCK) * sizeof *spread->near);
+    memset(spread->near + from, 0xff, (to - from) * sizeof *spread->near);
 }
 
-static void end_blocks(void *context, unsigned i)
+static void end_block(void *context, unsigned worker, size_t from, size_t to)
 {
-    (void)i;
+    (void)worker;
     struct spread *spread = context;
-    const size_t n = spread->graph->n;
-    size_t from;
-    while ((from = atomic_fetch_add(&spread->claimed, BLOCK)) < n)
-        for (size_t k = from; k < n && k < from + BLOCK; k++) {
-            const unsigned stage =
-                spread->near[k] == HX_UNREACHED ? 0 : hx_nearness_turn(spread->near[k]) / 2;
-            spread->graph->round[k] = (uint8_t)(stage < HX_ROUNDS ? stage : HX_ROUNDS);
-        }
+    for (size_t k = from; k < to; k++) {
+        const unsigned stage =
+            spread->near[k] == HX_UNREACHED ? 0 : hx_nearness_turn(spread->near[k]) / 2;
+        spread->graph->round[k] = (uint8_t)(stage < HX_ROUNDS ? stage : HX_ROUNDS);
+    }
 }
 
 static hx_error *spread_all(struct spread *spread)
@@ -559,10 +538,10 @@ static hx_error *spread_all(struct spread *spread)
     if (spread->structures)
         HX_TRY(hx_big_array(spread->holder_1, n));
     HX_TRY(hx_team_create(n < FEW ? 1 : spread->threads, &spread->team));
-    each_block(spread, begin_blocks);
+    each_block(spread, begin_block);
     for (spread->stage = 1; spread->stage <= HX_STAGES; spread->stage++)
         HX_TRY(spread_stage(spread));
-    each_block(spread, end_blocks);
+    each_block(spread, end_block);
     return NULL;
 }
 
@@ -626,7 +605,6 @@ struct choice {
     struct hx_snapshot *snapshot;
     struct hx_edge_rounds rounds;
     bool restore;
-    atomic_size_t claimed;
 };
 
 static inline hx_edge with_kind(hx_edge edge, enum hx_edge_kind kind)
@@ -634,23 +612,19 @@ static inline hx_edge with_kind(hx_edge edge, enum hx_edge_kind kind)
     return (edge & ~(hx_edge)3) | (hx_edge)kind;
 }
 
-static void choose_edges_worker(void *context, unsigned i)
+static void choose_edges_of(void *context, unsigned worker, size_t from, size_t to)
 {
-    (void)i;
+    (void)worker;
     struct choice *choice = context;
     struct hx_graph *graph = &choice->snapshot->graph;
-    size_t from;
-    while ((from = atomic_fetch_add(&choice->claimed, BLOCK)) < graph->n) {
-        size_t to = graph->n - from < BLOCK ? graph->n : from + BLOCK;
-        for (size_t k = from; k < to; k++)
-            for (hx_eidx e = graph->fwd[k]; e < graph->fwd[k + 1]; e++) {
-                enum hx_edge_kind kind = HX_EVIDENCE_KIND(graph->evidence[e]);
-                if (!choice->restore && !hx_edge_is_chosen(graph, &choice->rounds, (hx_obj)k, e))
-                    kind = HX_EDGE_ASIDE;
-                if (kind != hx_edge_kind_of(graph->edge[e]))
-                    graph->edge[e] = with_kind(graph->edge[e], kind);
-            }
-    }
+    for (size_t k = from; k < to; k++)
+        for (hx_eidx e = graph->fwd[k]; e < graph->fwd[k + 1]; e++) {
+            enum hx_edge_kind kind = HX_EVIDENCE_KIND(graph->evidence[e]);
+            if (!choice->restore && !hx_edge_is_chosen(graph, &choice->rounds, (hx_obj)k, e))
+                kind = HX_EDGE_ASIDE;
+            if (kind != hx_edge_kind_of(graph->edge[e]))
+                graph->edge[e] = with_kind(graph->edge[e], kind);
+        }
 }
 
 static void choose_edges(struct choice *choice, unsigned threads)
@@ -658,7 +632,8 @@ static void choose_edges(struct choice *choice, unsigned threads)
     struct hx_snapshot *snapshot = choice->snapshot;
     if (!snapshot->graph.evidence)
         return;
-    hx_parallel(snapshot->graph.n < FEW ? 1 : hx_threads(threads), choose_edges_worker, choice);
+    hx_parallel_blocks(snapshot->graph.n < FEW ? 1 : hx_threads(threads), snapshot->graph.n, BLOCK,
+                       choose_edges_of, choice, NULL);
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         bool is_named = choice->rounds.named && hx_bit(choice->rounds.named, edge->root);

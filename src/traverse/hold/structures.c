@@ -3,6 +3,7 @@
  * root, so that the result does not depend on who comes first). */
 #include "traverse/hold/structures.h"
 
+#include "base/bits.h"
 #include "base/parallel.h"
 #include "traverse/hold/rules.h"
 
@@ -18,8 +19,6 @@ struct finder {
     struct hx_structures *structures;
     uint8_t *in; /* one-way links into an object: 0, 1, or several */
     struct hx_big in_mem;
-    void (*look)(struct finder *finder, size_t from, size_t to);
-    atomic_size_t claimed;
     atomic_uint rules; /* bit for each that was met */
 };
 
@@ -57,8 +56,10 @@ static bool is_link(unsigned rule)
 }
 
 /* Each object by itself; is there a link at all? */
-static void begin(struct finder *finder, size_t from, size_t to)
+static void begin(void *context, unsigned worker, size_t from, size_t to)
 {
+    (void)worker;
+    struct finder *finder = context;
     const struct hx_graph *graph = finder->graph;
     unsigned rules = 0;
     for (hx_eidx e = graph->fwd[from]; e < graph->fwd[to]; e++) {
@@ -70,8 +71,10 @@ static void begin(struct finder *finder, size_t from, size_t to)
         finder->structures->of[i] = (hx_obj)i;
 }
 
-static void join_links(struct finder *finder, size_t from, size_t to)
+static void join_links(void *context, unsigned worker, size_t from, size_t to)
 {
+    (void)worker;
+    struct finder *finder = context;
     const struct hx_graph *graph = finder->graph;
     hx_obj *of = finder->structures->of;
     const hx_eidx end = graph->fwd[to];
@@ -90,15 +93,10 @@ static void join_links(struct finder *finder, size_t from, size_t to)
         }
 }
 
-static void set_bit(uint64_t *bits, hx_obj i)
+static void join_chains(void *context, unsigned worker, size_t from, size_t to)
 {
-    uint64_t bit = UINT64_C(1) << i % 64;
-    if (!(__atomic_load_n(&bits[i / 64], __ATOMIC_RELAXED) & bit))
-        __atomic_fetch_or(&bits[i / 64], bit, __ATOMIC_RELAXED);
-}
-
-static void join_chains(struct finder *finder, size_t from, size_t to)
-{
+    (void)worker;
+    struct finder *finder = context;
     const struct hx_graph *graph = finder->graph;
     for (size_t i = from; i < to; i++)
         for (hx_eidx e = graph->fwd[i]; e < graph->fwd[i + 1]; e++) {
@@ -106,41 +104,30 @@ static void join_chains(struct finder *finder, size_t from, size_t to)
             if (HX_EVIDENCE_RULE(graph->evidence[e]) != HX_RULE_chain || target == i ||
                 finder->in[target] != 1)
                 continue;
-            set_bit(finder->structures->tail, target);
+            hx_bit_add_shared(finder->structures->tail, target);
             join(finder->structures->of, (hx_obj)i, target);
         }
 }
 
-static void settle(struct finder *finder, size_t from, size_t to)
+static void settle(void *context, unsigned worker, size_t from, size_t to)
 {
+    (void)worker;
+    struct finder *finder = context;
     struct hx_structures *structures = finder->structures;
     for (size_t i = from; i < to; i++) {
         hx_obj first = find_first(structures->of, (hx_obj)i);
         if (first == i)
             continue;
         __atomic_store_n(&structures->of[i], first, __ATOMIC_RELAXED);
-        set_bit(structures->linked, (hx_obj)i);
-        set_bit(structures->linked, first);
+        hx_bit_add_shared(structures->linked, (hx_obj)i);
+        hx_bit_add_shared(structures->linked, first);
     }
 }
 
-static void worker(void *context, unsigned i)
+static hx_error *each_block(struct finder *finder, unsigned threads, hx_block_work *look)
 {
-    (void)i;
-    struct finder *finder = context;
     const hx_obj n = finder->graph->n;
-    size_t from;
-    while ((from = atomic_fetch_add(&finder->claimed, BLOCK)) < n &&
-           !hx_progress_cancelled(finder->progress))
-        finder->look(finder, from, n - from < BLOCK ? n : from + BLOCK);
-}
-
-static hx_error *each_block(struct finder *finder, unsigned threads,
-                            void (*look)(struct finder *, size_t from, size_t to))
-{
-    finder->look = look;
-    atomic_store(&finder->claimed, 0);
-    hx_parallel(finder->graph->n < FEW ? 1 : hx_threads(threads), worker, finder);
+    hx_parallel_blocks(n < FEW ? 1 : hx_threads(threads), n, BLOCK, look, finder, finder->progress);
     return hx_progress_cancelled(finder->progress) ? hx_error_cancelled("holders") : NULL;
 }
 

@@ -101,9 +101,7 @@ static inline bool is_first(const struct team *team, hx_obj object, hx_set *now,
 
 static inline void unsettle(const struct team *team, struct worker *worker, hx_obj object)
 {
-    uint64_t *word = &team->flood->unsettled[object >> 6], bit = (uint64_t)1 << (object & 63);
-    if (!(__atomic_load_n(word, __ATOMIC_RELAXED) & bit))
-        __atomic_fetch_or(word, bit, __ATOMIC_RELAXED);
+    hx_bit_add_shared(team->flood->unsettled, object);
     worker->any_unsettled = true;
 }
 

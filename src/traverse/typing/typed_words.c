@@ -11,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SMALL 40 /* bytes of a block */
-#define AHEAD 32 /* edges */
-#define ALIKE 32 /* words of a field: fewer say nothing */
-#define LENT  97 /* percent of them, that others lead to, too */
-#define OWN   97 /* percent of links, each of which leads to another object */
+#define SMALL 40    /* bytes of a block */
+#define AHEAD 32    /* edges */
+#define ALIKE 32    /* words of a field: fewer say nothing */
+#define LENT  97    /* percent of them, that others lead to, too */
+#define OWN   97    /* percent of links, each of which leads to another object */
+#define BLOCK 65536 /* objects that a worker judges at once */
+#define FEW   32768 /* below this a second thread costs more than it brings */
 
 /* The type that an object is as a whole, in the table; 0: none, or nothing of the table. */
 static uint32_t type_as_whole(const hx_typing *typing, const struct hx_graph *graph, hx_obj object)
@@ -64,7 +66,7 @@ static bool ends_with_type(const hx_typing *typing, const struct hx_graph *graph
 /* A pointer to text or numbers that leads to a class, or a void pointer of a field. */
 struct loose_word {
     hx_eidx edge;
-    uint32_t field; /* PLAIN: of the former kind */
+    uint32_t type, word; /* of the field; PLAIN: of the former kind */
 };
 
 /* Void pointers of one field of a type. */
@@ -72,22 +74,30 @@ struct loose_field {
     uint64_t all, held;
 };
 
-/* The only word of a type that points to its like, as in a list. */
-struct next {
-    uint32_t word_1;    /* + 1; 0: none, or several */
-    uint32_t edges, to; /* links there, and objects that these lead to */
+/* Links by the only word of a type that points to its like, as in a list, and objects of the type
+ * that these lead to. */
+struct links {
+    uint32_t edges, to;
+};
+
+struct judge {
+    HX_VEC(struct loose_word) loose;
+    struct links *links; /* of each type */
+    hx_error *error;
 };
 
 struct judging {
     hx_typing *typing;
     struct hx_snapshot *snapshot;
     struct hx_graph *graph;
-    HX_VEC(struct loose_word) loose; /* by edge */
+    unsigned threads;
+    struct judge judge[HX_THREADS_MAX]; /* of each worker; links of all are in the first then */
     HX_VEC(struct loose_field) fields;
     struct hx_pairs field_of; /* types and words to fields */
-    uint64_t *wanted;         /* bits of what loose words lead to; NULL: there are none */
+    uint64_t *wanted;         /* bits of what loose words lead to */
     uint64_t *held;           /* of these: another word leads there, too */
-    struct next *next;        /* of each type */
+    uint64_t *loose;          /* bits of edges */
+    uint32_t *link_1;         /* of each type the word of links, + 1; 0: none, or several */
     uint64_t *linked;         /* bits of what links lead to */
 };
 
@@ -108,61 +118,54 @@ static hx_error *leads_to_other(hx_typing *typing, const struct hx_graph *graph,
 }
 
 /* Notes a word whose type does not say what it leads to. */
-static hx_error *note_loose(struct judging *judging, hx_eidx edge, uint32_t field)
+static hx_error *note_loose(struct judging *judging, struct judge *judge, struct loose_word word)
 {
-    const struct hx_graph *graph = judging->graph;
-    const size_t words = (size_t)graph->n / 64 + 1;
-    if (!judging->wanted) {
-        HX_NEED(judging->wanted = calloc(2 * words, sizeof *judging->wanted));
-        judging->held = judging->wanted + words;
-    }
-    hx_bit_set(judging->wanted, hx_edge_target(graph->edge[edge]));
-    HX_NEED(hx_vec_push(&judging->loose, ((struct loose_word){edge, field})));
+    hx_bit_add_shared(judging->wanted, hx_edge_target(judging->graph->edge[word.edge]));
+    hx_bit_add_shared(judging->loose, word.edge);
+    HX_NEED(hx_vec_push(&judge->loose, word));
     return NULL;
 }
 
 /* A pointer to text or numbers that leads to the start of a class. */
-static hx_error *note_plain(struct judging *judging, hx_eidx edge)
+static hx_error *note_plain(struct judging *judging, struct judge *judge, hx_eidx edge)
 {
     const struct hx_graph *graph = judging->graph;
     const hx_obj target = hx_edge_target(graph->edge[edge]);
     if (hx_edge_kind_of(graph->edge[edge]) != HX_EDGE_START ||
         graph->typed[target] != HX_TYPED(HX_CONFIDENCE_CERTAIN, HX_TYPED_VTABLE))
         return NULL;
-    return note_loose(judging, edge, PLAIN);
+    return note_loose(judging, judge, (struct loose_word){edge, PLAIN, 0});
 }
 
 /* A void pointer that is not left over. */
-static hx_error *note_any(struct judging *judging, hx_eidx edge, uint32_t type, uint64_t word)
+static hx_error *note_any(struct judging *judging, struct judge *judge, hx_eidx edge, uint32_t type,
+                          uint64_t word)
 {
     const struct hx_graph *graph = judging->graph;
-    uint32_t *field;
     if (hx_edge_kind_of(graph->edge[edge]) != HX_EDGE_START || word > UINT32_MAX ||
         hx_rule_rank(HX_EVIDENCE_RULE(graph->evidence[edge])) == HX_RANK_STRAY)
         return NULL;
-    HX_TRY(hx_pairs_at(&judging->field_of, hx_pair_key(type, (uint32_t)word), &field));
-    if (*field == HX_NO_PAIR) {
-        *field = (uint32_t)judging->fields.n;
-        HX_NEED(hx_vec_push(&judging->fields, ((struct loose_field){0})));
-    }
-    return note_loose(judging, edge, *field);
+    return note_loose(judging, judge, (struct loose_word){edge, type, (uint32_t)word});
 }
 
 /* Words that are not loose may be what holds them. */
-static void find_holders(struct judging *judging)
+static void find_held(void *context, unsigned worker, size_t from, size_t to)
 {
+    (void)worker;
+    struct judging *judging = context;
     const struct hx_graph *graph = judging->graph;
-    const struct hx_snapshot *snapshot = judging->snapshot;
-    size_t next = 0; /* the first of these that is not before e */
-    for (hx_eidx e = 0; e < graph->n_edges; e++) {
+    for (hx_eidx e = graph->fwd[from]; e < graph->fwd[to]; e++) {
         const hx_obj target = hx_edge_target(graph->edge[e]);
-        if (next < judging->loose.n && judging->loose.v[next].edge == e)
-            next++;
-        else if (hx_bit(judging->wanted, target) &&
-                 hx_edge_kind_of(graph->edge[e]) <= HX_EDGE_KNOWN &&
-                 hx_rule_rank(HX_EVIDENCE_RULE(graph->evidence[e])) != HX_RANK_STRAY)
-            hx_bit_set(judging->held, target);
+        if (hx_bit(judging->wanted, target) && !hx_bit(judging->loose, e) &&
+            hx_edge_kind_of(graph->edge[e]) <= HX_EDGE_KNOWN &&
+            hx_rule_rank(HX_EVIDENCE_RULE(graph->evidence[e])) != HX_RANK_STRAY)
+            hx_bit_add_shared(judging->held, target);
     }
+}
+
+static void find_held_by_roots(struct judging *judging)
+{
+    const struct hx_snapshot *snapshot = judging->snapshot;
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         const struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         if (hx_bit(judging->wanted, edge->target) && edge->kind <= HX_EDGE_KNOWN &&
@@ -171,44 +174,69 @@ static void find_holders(struct judging *judging)
     }
 }
 
+static bool is_held(const struct judging *judging, const struct loose_word *word)
+{
+    return hx_bit(judging->held, hx_edge_target(judging->graph->edge[word->edge]));
+}
+
+static hx_error *count_field(struct judging *judging, const struct loose_word *word)
+{
+    uint32_t *field;
+    HX_TRY(hx_pairs_at(&judging->field_of, hx_pair_key(word->type, word->word), &field));
+    if (*field == HX_NO_PAIR) {
+        *field = (uint32_t)judging->fields.n;
+        HX_NEED(hx_vec_push(&judging->fields, ((struct loose_field){0})));
+    }
+    judging->fields.v[*field].all++;
+    judging->fields.v[*field].held += is_held(judging, word);
+    return NULL;
+}
+
+/* Nearly all void pointers of the field lead to what others have. */
+static hx_error *is_lent(struct judging *judging, const struct loose_word *word, bool *ret)
+{
+    uint32_t *field;
+    HX_TRY(hx_pairs_at(&judging->field_of, hx_pair_key(word->type, word->word), &field));
+    const struct loose_field *of = &judging->fields.v[*field];
+    *ret = of->all >= ALIKE && of->held * 100 >= of->all * LENT;
+    return NULL;
+}
+
 /* Where something else may hold an object of a class, a pointer to text or numbers is what memory
  * of another kind has left behind. Void pointers that lead to what others have, nearly all of a
  * field, only name it. */
-static void judge_loose(struct judging *judging)
+static hx_error *judge_loose(struct judging *judging)
 {
     struct hx_graph *graph = judging->graph;
-    if (!judging->wanted)
-        return;
-    find_holders(judging);
-    for (size_t i = 0; i < judging->loose.n; i++) {
-        const struct loose_word *word = &judging->loose.v[i];
-        if (word->field == PLAIN)
-            continue;
-        judging->fields.v[word->field].all++;
-        judging->fields.v[word->field].held +=
-            hx_bit(judging->held, hx_edge_target(graph->edge[word->edge]));
-    }
-    for (size_t i = 0; i < judging->loose.n; i++) {
-        const struct loose_word *word = &judging->loose.v[i];
-        const bool plain = word->field == PLAIN;
-        const struct loose_field *field = &judging->fields.v[plain ? 0 : word->field];
-        if (!hx_bit(judging->held, hx_edge_target(graph->edge[word->edge])) ||
-            (!plain && (field->all < ALIKE || field->held * 100 < field->all * LENT)))
-            continue;
-        graph->evidence[word->edge] = HX_EVIDENCE(plain ? HX_RULE_other : HX_RULE_lent,
-                                                  HX_EVIDENCE_KIND(graph->evidence[word->edge]));
-    }
+    hx_parallel_blocks(judging->threads, graph->n, BLOCK, find_held, judging, NULL);
+    find_held_by_roots(judging);
+    for (unsigned k = 0; k < judging->threads; k++)
+        for (size_t i = 0; i < judging->judge[k].loose.n; i++)
+            if (judging->judge[k].loose.v[i].type != PLAIN)
+                HX_TRY(count_field(judging, &judging->judge[k].loose.v[i]));
+    for (unsigned k = 0; k < judging->threads; k++)
+        for (size_t i = 0; i < judging->judge[k].loose.n; i++) {
+            const struct loose_word *word = &judging->judge[k].loose.v[i];
+            const bool plain = word->type == PLAIN;
+            bool lent = false;
+            if (!is_held(judging, word))
+                continue;
+            if (!plain)
+                HX_TRY(is_lent(judging, word, &lent));
+            if (plain || lent)
+                graph->evidence[word->edge] =
+                    HX_EVIDENCE(plain ? HX_RULE_other : HX_RULE_lent,
+                                HX_EVIDENCE_KIND(graph->evidence[word->edge]));
+        }
+    return NULL;
 }
 
 /* --- one-way lists --------------------------------------------------------------- */
 
-static hx_error *find_next_words(struct judging *judging)
+static hx_error *find_link_words(struct judging *judging)
 {
     const hx_typing *typing = judging->typing;
     const struct hx_type_table *table = typing->source.table;
-    judging->next = calloc(table->n_types, sizeof *judging->next);
-    judging->linked = calloc((size_t)judging->graph->n / 64 + 1, sizeof *judging->linked);
-    HX_NEED(judging->next && judging->linked);
     for (size_t i = 0; i < typing->number.n; i++) {
         const uint32_t type = typing->number.v[i];
         const struct hx_word_map *map;
@@ -218,11 +246,11 @@ static hx_error *find_next_words(struct judging *judging)
         HX_TRY(hx_word_map_of(&judging->typing->maps, type, &map));
         for (uint32_t w = 0; map->self && w < map->n; w++)
             if (HX_WORD_TARGET(map->word[w]) && HX_WORD_TYPE(map->word[w]) == type) {
-                judging->next[type].word_1 = w + 1;
+                judging->link_1[type] = w + 1;
                 own++;
             }
         if (own != 1)
-            judging->next[type].word_1 = 0;
+            judging->link_1[type] = 0;
     }
     return NULL;
 }
@@ -232,7 +260,7 @@ static hx_evidence *find_link(const struct judging *judging, hx_obj object, uint
                               hx_obj *ret_to)
 {
     const struct hx_graph *graph = judging->graph;
-    const uint32_t word_1 = judging->next[type].word_1;
+    const uint32_t word_1 = judging->link_1[type];
     if (!word_1 || graph->typed[object] & HX_TYPED_REPEATS)
         return NULL;
     const uint64_t offset = (word_1 - 1) * (uint64_t)8;
@@ -246,50 +274,67 @@ static hx_evidence *find_link(const struct judging *judging, hx_obj object, uint
     return &graph->evidence[e];
 }
 
-static void count_link(struct judging *judging, hx_obj object, uint32_t type)
+/* What a link leads to counts by its own type, so that it does not matter which link comes first.
+ */
+static void count_link(struct judging *judging, struct judge *judge, hx_obj object, uint32_t type)
 {
+    const struct hx_graph *graph = judging->graph;
     hx_obj to;
     if (!find_link(judging, object, type, &to))
         return;
-    judging->next[type].edges++;
-    judging->next[type].to += !hx_bit(judging->linked, to);
-    hx_bit_set(judging->linked, to);
+    judge->links[type].edges++;
+    judge->links[type].to += graph->typed[to] &&
+                             judging->typing->number.v[graph->type[to]] == type &&
+                             hx_bit_add_shared(judging->linked, to);
 }
 
-static bool is_list(const struct next *next)
+static bool is_list(const struct links *links)
 {
-    return next->edges >= ALIKE && (uint64_t)next->to * 100 >= (uint64_t)next->edges * OWN;
+    return links->edges >= ALIKE && (uint64_t)links->to * 100 >= (uint64_t)links->edges * OWN;
 }
 
 /* Where nearly each link leads to an object of its own these are lists, whatever other words stand
  * in such blocks; where several lead to one they are parents. */
-static void judge_links(struct judging *judging)
+static void judge_links(void *context, unsigned worker, size_t from, size_t to)
 {
+    (void)worker;
+    struct judging *judging = context;
     const struct hx_graph *graph = judging->graph;
-    const uint32_t n = judging->typing->source.table->n_types;
-    bool any = false;
-    for (uint32_t i = 0; i < n; i++)
-        any |= is_list(&judging->next[i]);
-    for (hx_obj i = 0; any && i < graph->n; i++) {
-        hx_obj to;
+    for (size_t i = from; i < to; i++) {
+        hx_obj next;
         const uint32_t type = HX_TYPED_CONFIDENCE(graph->typed[i]) == HX_CONFIDENCE_GUESS
                                   ? 0
-                                  : type_as_whole(judging->typing, graph, i);
-        hx_evidence *evidence =
-            type && is_list(&judging->next[type]) ? find_link(judging, i, type, &to) : NULL;
+                                  : type_as_whole(judging->typing, graph, (hx_obj)i);
+        hx_evidence *evidence = type && is_list(&judging->judge->links[type])
+                                    ? find_link(judging, (hx_obj)i, type, &next)
+                                    : NULL;
         if (evidence && HX_EVIDENCE_RULE(*evidence) != HX_RULE_link)
             *evidence = HX_EVIDENCE(HX_RULE_chain, HX_EVIDENCE_KIND(*evidence));
     }
 }
 
+/* Of all workers, into the first one's. */
+static bool sum_links(struct judging *judging)
+{
+    struct links *all = judging->judge->links;
+    bool any = false;
+    for (uint32_t i = 0; i < judging->typing->source.table->n_types; i++) {
+        for (unsigned k = 1; k < judging->threads; k++) {
+            all[i].edges += judging->judge[k].links[i].edges;
+            all[i].to += judging->judge[k].links[i].to;
+        }
+        any |= is_list(&all[i]);
+    }
+    return any;
+}
+
 /* --- all words ------------------------------------------------------------------- */
 
-static hx_error *judge_words(struct judging *judging, hx_obj object, uint32_t type,
-                             const struct hx_word_map *of)
+static hx_error *judge_words(struct judging *judging, struct judge *judge, hx_obj object,
+                             uint32_t type, const struct hx_word_map *map)
 {
     hx_typing *typing = judging->typing;
     struct hx_graph *graph = judging->graph;
-    const struct hx_word_map words = *of, *map = &words; /* maps can move */
     const bool repeats = graph->typed[object] & HX_TYPED_REPEATS;
     const bool ends = ends_with_type(typing, graph, object, type, map);
     for (hx_eidx e = graph->fwd[object]; e < graph->fwd[(size_t)object + 1]; e++) {
@@ -300,7 +345,7 @@ static hx_error *judge_words(struct judging *judging, hx_obj object, uint32_t ty
         enum hx_rule rule = HX_RULE_NONE;
         bool other;
         if (word == HX_WORD_PLAIN)
-            HX_TRY(note_plain(judging, e));
+            HX_TRY(note_plain(judging, judge, e));
         HX_TRY(leads_to_other(typing, graph, graph->edge[e], word, &other));
         if (other)
             rule = HX_RULE_other;
@@ -312,30 +357,68 @@ static hx_error *judge_words(struct judging *judging, hx_obj object, uint32_t ty
         if (rule != HX_RULE_NONE)
             graph->evidence[e] = HX_EVIDENCE(rule, HX_EVIDENCE_KIND(evidence));
         else if (word == HX_WORD_ANY && !repeats)
-            HX_TRY(note_any(judging, e, type, hx_edge_offset(graph->edge[e]) / 8));
+            HX_TRY(note_any(judging, judge, e, type, hx_edge_offset(graph->edge[e]) / 8));
     }
     return NULL;
 }
 
-static hx_error *judge_objects(struct judging *judging)
+static hx_error *judge_object(struct judging *judging, struct judge *judge, hx_obj object)
 {
     const struct hx_graph *graph = judging->graph;
-    HX_TRY(find_next_words(judging));
-    for (hx_obj i = 0; i < graph->n; i++) {
-        const struct hx_word_map *map;
-        if (HX_TYPED_CONFIDENCE(graph->typed[i]) == HX_CONFIDENCE_GUESS ||
-            graph->fwd[i] == graph->fwd[(size_t)i + 1])
-            continue;
-        const uint32_t type = type_as_whole(judging->typing, graph, i);
-        if (!type)
-            continue;
-        HX_TRY(hx_word_map_of(&judging->typing->maps, type, &map));
-        if (map->n)
-            HX_TRY(judge_words(judging, i, type, map));
-        count_link(judging, i, type);
+    const struct hx_word_map *map;
+    if (HX_TYPED_CONFIDENCE(graph->typed[object]) == HX_CONFIDENCE_GUESS ||
+        graph->fwd[object] == graph->fwd[(size_t)object + 1])
+        return NULL;
+    const uint32_t type = type_as_whole(judging->typing, graph, object);
+    if (!type)
+        return NULL;
+    HX_TRY(hx_word_map_of(&judging->typing->maps, type, &map));
+    if (map->n)
+        HX_TRY(judge_words(judging, judge, object, type, map));
+    count_link(judging, judge, object, type);
+    return NULL;
+}
+
+static void judge_block(void *context, unsigned worker, size_t from, size_t to)
+{
+    struct judging *judging = context;
+    struct judge *judge = &judging->judge[worker];
+    for (size_t i = from; i < to && !judge->error; i++)
+        judge->error = judge_object(judging, judge, (hx_obj)i);
+}
+
+static hx_error *init_judging(struct judging *judging)
+{
+    const struct hx_graph *graph = judging->graph;
+    const size_t n_types = judging->typing->source.table->n_types,
+                 words = (size_t)graph->n / 64 + 1;
+    judging->threads = graph->n < FEW ? 1 : hx_threads(judging->typing->source.threads);
+    judging->wanted = calloc(words, sizeof *judging->wanted);
+    judging->held = calloc(words, sizeof *judging->held);
+    judging->linked = calloc(words, sizeof *judging->linked);
+    judging->loose = calloc(graph->n_edges / 64 + 1, sizeof *judging->loose);
+    judging->link_1 = calloc(n_types, sizeof *judging->link_1);
+    HX_NEED(judging->wanted && judging->held && judging->linked && judging->loose &&
+            judging->link_1);
+    for (unsigned i = 0; i < judging->threads; i++)
+        HX_NEED(judging->judge[i].links = calloc(n_types, sizeof(struct links)));
+    return find_link_words(judging);
+}
+
+static hx_error *judge_objects(struct judging *judging)
+{
+    const hx_obj n = judging->graph->n;
+    size_t loose = 0;
+    HX_TRY(init_judging(judging));
+    hx_parallel_blocks(judging->threads, n, BLOCK, judge_block, judging, NULL);
+    for (unsigned i = 0; i < judging->threads; i++) {
+        HX_TRY(hx_steal(judging->judge[i].error));
+        loose += judging->judge[i].loose.n;
     }
-    judge_loose(judging);
-    judge_links(judging);
+    if (loose)
+        HX_TRY(judge_loose(judging));
+    if (sum_links(judging))
+        hx_parallel_blocks(judging->threads, n, BLOCK, judge_links, judging, NULL);
     return NULL;
 }
 
@@ -359,10 +442,15 @@ static hx_error *judge_roots(hx_typing *typing, struct hx_snapshot *snapshot)
 
 static void deinit_judging(struct judging *judging)
 {
-    free(judging->wanted);
-    free(judging->next);
-    free(judging->linked);
-    hx_vec_free(&judging->loose);
+    uint64_t *const bits[] = {judging->wanted, judging->held, judging->loose, judging->linked};
+    for (size_t i = 0; i < sizeof bits / sizeof *bits; i++)
+        free(bits[i]);
+    free(judging->link_1);
+    for (unsigned i = 0; i < judging->threads; i++) {
+        hx_error_free(judging->judge[i].error);
+        hx_vec_free(&judging->judge[i].loose);
+        free(judging->judge[i].links);
+    }
     hx_vec_free(&judging->fields);
     hx_pairs_free(&judging->field_of);
 }
