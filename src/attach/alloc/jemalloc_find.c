@@ -16,7 +16,8 @@ enum {
     CHUNK = 32768,       /* bytes of one read */
     DATA_MIN = 96 << 10, /* the smallest root and the array */
     TESTS_MAX = 20000,   /* base blocks that are looked for in one process */
-    VERSION_BYTES = 64,  /* "5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c" */
+    REFUSED = 1024,
+    VERSION_BYTES = 64, /* "5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c" */
 };
 static const uint64_t data_max = UINT64_C(256) << 20; /* bytes looked at in one process */
 static const uint64_t block_mask = ~(HX_JEMALLOC_BLOCK - 1);
@@ -27,7 +28,7 @@ struct search {
     uint8_t *buffer; /* CHUNK */
     uint64_t looked;
     unsigned tests;
-    uint64_t refused; /* no base block */
+    uint64_t refused[REFUSED]; /* blocks that are no base, by their numbers' lowest bits */
 };
 
 /* --- an arena ---------------------------------------------------------------------------- */
@@ -152,8 +153,9 @@ static void consider(struct search *search, struct hx_jemalloc_heap *heap, uint6
 
 static bool may_lead_to_base(struct search *search, uint64_t word)
 {
-    uint64_t block = word & block_mask, size, next;
-    if (word & 63 || !block || word >> 56 || block == search->refused)
+    uint64_t block = word & block_mask, size, next,
+             *refused = &search->refused[block / HX_JEMALLOC_BLOCK % REFUSED];
+    if (word & 63 || !block || word >> 56 || block == *refused)
         return false;
     const struct hx_alloc_target *target = search->target;
     size_t i = hx_mapping_find(target->mapping, target->n_mappings, word);
@@ -163,7 +165,7 @@ static bool may_lead_to_base(struct search *search, uint64_t word)
     search->tests++;
     if (hx_jemalloc_is_base(target->peek, block, &size, &next))
         return true;
-    search->refused = block;
+    *refused = block;
     return false;
 }
 
