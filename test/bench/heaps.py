@@ -6,11 +6,13 @@
 Run by scripts/bench heaps. A row for each heap: the forest (forest.c) with a stale word in every
 thousandth block at three sizes, the same heap without these words (`none`) and without the links to
 parents and to one ring that come with them (`clean`: a fifth fewer edges), and programs that were not made for this: python3
-with malloc, a C++ server that keeps all in maps (maps.cc), sqlite3 with its tables in memory. Floor (floor.c),
-`committed` (--analyse later) and `all` take turns; each figure is the best of its rounds.
+with malloc, a C++ server that keeps all in maps (maps.cc), sqlite3 with its tables in memory. Between two
+snapshots (`committed`: --analyse later, and `all`) the floor is measured (floor.c); each figure is the median of its
+rounds.
 """
 import argparse
 import os
+import statistics
 
 import bench
 from bench import live
@@ -74,22 +76,23 @@ HEAPS = {
 
 
 def measure(target, rounds, folder):
-    """One row of figures."""
-    floors, runs = [], {}
+    """One row of figures. What a machine does varies by the minute: a run counts by the floors before
+    and behind it."""
+    floors, runs = [bench.floor(target)["all"]], {}
     for n in range(rounds):
-        floors.append(bench.floor(target))
         for threads in (1, 2):
             for when in ("later", "now"):
                 store = f"{folder}/store.db"
                 run = bench.snap(target, store, threads, n == rounds - 1, when)
+                floors.append(bench.floor(target)["all"])
+                run["floors"] = run["total"][0] / statistics.mean(floors[-2:])
                 run["bytes"] = bench.size(store)
                 runs.setdefault((threads, when), []).append(run)
                 os.unlink(store)
-    floor = min(found["all"] for found in floors)
-    row = {"floor": floor, "rss": target.rss}
+    row = {"floor": statistics.median(floors), "rss": target.rss}
     for (threads, when), several in runs.items():
         name = f"{'committed' if when == 'later' else 'all'}_{threads}"
-        row[name] = min(run["total"][0] for run in several)
+        row[name] = statistics.median(run["floors"] for run in several)
         row[f"peak_{name}"] = several[-1]["peak"] / target.rss
     last = runs[2, "now"][-1]
     row["objects"] = last["row"]["heap_objects"]
@@ -100,11 +103,11 @@ def measure(target, rounds, folder):
 def write(name, row):
     floor = row["floor"]
     print(f"| {name} | {row['objects'] / 1e6:.2f} | {row['rss'] / 2**20:,.0f} | {floor:.2f} | "
-          + " | ".join(f"{row[key] / floor:.2f}" for key in
+          + " | ".join(f"{row[key]:.2f}" for key in
                        ("committed_1", "committed_2", "all_1", "all_2"))
           + f" | {row['committed_1'] / row['committed_2']:.2f}, {row['all_1'] / row['all_2']:.2f}"
-          + f" | {row['committed_2'] / row['objects'] * 1e9:.0f}, "
-          f"{row['all_2'] / row['objects'] * 1e9:.0f}"
+          + f" | {row['committed_2'] * floor / row['objects'] * 1e9:.0f}, "
+          f"{row['all_2'] * floor / row['objects'] * 1e9:.0f}"
           + f" | {row['peak_committed_2']:.2f}, {row['peak_all_2']:.2f}"
           + f" | {row['bytes']:.1f} |", flush=True)
 
