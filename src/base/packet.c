@@ -14,7 +14,7 @@ union control {
 bool hx_packet_send(int socket, const void *packet, size_t len, const int *fds, size_t n_fds)
 {
     struct iovec iov = {.iov_base = (void *)packet, .iov_len = len};
-    union control control;
+    union control control = {0};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
     int live[HX_PACKET_FDS];
     size_t n = 0;
