@@ -262,20 +262,41 @@ static void rows_are_facts(void **state)
     model_remove(directory);
 }
 
+/* A store with one snapshot of random facts, open. */
+struct made {
+    char *directory, *path;
+    struct facts f;
+    hx_store *store;
+};
+
+static void open_made(const char *name, struct made *ret)
+{
+    struct unit_random random = unit_random_begin(name);
+    ret->directory = model_directory();
+    ret->path = model_path(ret->directory, "a.hpx");
+    make_facts(&random, 2000, &ret->f);
+    store_facts(ret->path, &ret->f);
+    put_facts(ret->path, &ret->f);
+    assert_done(hx_store_open(ret->path, &ret->store));
+}
+
+static void close_made(struct made *made)
+{
+    assert_done(hx_store_close(made->store));
+    free_facts(&made->f);
+    free(made->path);
+    model_remove(made->directory);
+}
+
 /* What was picked aside is what is stored, and goes when the snapshot is revised. */
 static void picked(void **state)
 {
     (void)state;
-    struct unit_random random = unit_random_begin("picked");
-    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
-    struct facts f;
-    make_facts(&random, 2000, &f);
-    store_facts(path, &f);
-    put_facts(path, &f);
-    hx_store *store;
-    assert_done(hx_store_open(path, &store));
+    struct made made;
+    open_made("picked", &made);
+    hx_store *store = made.store;
     const struct hx_block_index *index;
-    assert_done(hx_blocks_index(store->blocks, f.id, HX_FAMILY_OBJECT, &index));
+    assert_done(hx_blocks_index(store->blocks, made.f.id, HX_FAMILY_OBJECT, &index));
     const uint16_t at[] = {3, 500, 1999};
     const unsigned what = hx_entry_what(HX_PLAIN, HX_COL_TYPE);
     const int64_t id = index->block[0].id;
@@ -286,14 +307,11 @@ static void picked(void **state)
                      hx_blocks_asides() > 0);
     assert_done(hx_blocks_pick(store->blocks, index, 0, HX_PLAIN, HX_COL_TYPE, at, 3, value));
     for (size_t i = 0; i < 3; i++)
-        assert_int_equal(value[i], code_of(&f, HX_COL_TYPE, at[i]));
+        assert_int_equal(value[i], code_of(&made.f, HX_COL_TYPE, at[i]));
     hx_blocks_index_done(store->blocks, index);
-    hx_blocks_forget(store->blocks, f.id);
+    hx_blocks_forget(store->blocks, made.f.id);
     assert_false(hx_blocks_take_picked(store->blocks, id, what, at, 3, value));
-    assert_done(hx_store_close(store));
-    free_facts(&f);
-    free(path);
-    model_remove(directory);
+    close_made(&made);
 }
 
 /* What was begun aside and ended by an interrupt leaves nothing behind: the next column is not that
@@ -301,18 +319,13 @@ static void picked(void **state)
 static void interrupted(void **state)
 {
     (void)state;
-    struct unit_random random = unit_random_begin("interrupted");
-    char *directory = model_directory(), *path = model_path(directory, "a.hpx");
-    struct facts f;
-    make_facts(&random, 2000, &f);
-    store_facts(path, &f);
-    put_facts(path, &f);
-    hx_store *store;
-    assert_done(hx_store_open(path, &store));
+    struct made made;
+    open_made("interrupted", &made);
+    hx_store *store = made.store;
     const struct hx_block_index *index;
     const struct hx_decoded *column;
     const struct hx_wanted wanted = {HX_PLAIN, HX_COL_SET};
-    assert_done(hx_blocks_index(store->blocks, f.id, HX_FAMILY_OBJECT, &index));
+    assert_done(hx_blocks_index(store->blocks, made.f.id, HX_FAMILY_OBJECT, &index));
     assert_done(hx_blocks_column(store->blocks, index, 0, HX_PLAIN, HX_COL_BIN, &column));
     hx_blocks_release(store->blocks, column);
     sqlite3_stmt *other; /* SQLite minds an interrupt only while a statement is under way */
@@ -324,13 +337,10 @@ static void interrupted(void **state)
     sqlite3_finalize(other);
     assert_done(hx_blocks_column(store->blocks, index, 0, HX_PLAIN, HX_COL_TYPE, &column));
     for (hx_obj i = 0; i < 2000; i++)
-        assert_int_equal(hx_decoded_at(column, i), code_of(&f, HX_COL_TYPE, i));
+        assert_int_equal(hx_decoded_at(column, i), code_of(&made.f, HX_COL_TYPE, i));
     hx_blocks_release(store->blocks, column);
     hx_blocks_index_done(store->blocks, index);
-    assert_done(hx_store_close(store));
-    free_facts(&f);
-    free(path);
-    model_remove(directory);
+    close_made(&made);
 }
 
 /* --- constraints ------------------------------------------------------------------- */
