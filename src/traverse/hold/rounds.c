@@ -378,10 +378,11 @@ static hx_error *spread_level(struct spread *spread)
     return hx_progress_cancelled(spread->progress) ? hx_error_cancelled("holders") : NULL;
 }
 
-static void each_block(struct spread *spread, hx_block_work *work)
+static hx_error *each_block(struct spread *spread, hx_block_work *work)
 {
     const hx_obj n = spread->graph->n;
     hx_parallel_blocks(n < FEW ? 1 : spread->threads, n, BLOCK, work, spread, spread->progress);
+    return hx_progress_cancelled(spread->progress) ? hx_error_cancelled("holders") : NULL;
 }
 
 /* --- a round ------------------------------------------------------------------------------ */
@@ -497,11 +498,8 @@ static hx_error *spread_stage(struct spread *spread)
     start_from_roots(spread);
     for (unsigned i = 0; i < spread->threads; i++)
         spread->later |= spread->found[i].later;
-    if (spread->later >> spread->stage & 1) {
-        each_block(spread, start_from_objects);
-        if (hx_progress_cancelled(spread->progress))
-            return hx_error_cancelled("holders");
-    }
+    if (spread->later >> spread->stage & 1)
+        HX_TRY(each_block(spread, start_from_objects));
     HX_TRY(gather_starts(spread));
     HX_TRY(spread_starts(spread));
     return spread_away(spread);
@@ -538,11 +536,10 @@ static hx_error *spread_all(struct spread *spread)
     if (spread->structures)
         HX_TRY(hx_big_array(spread->holder_1, n));
     HX_TRY(hx_team_create(n < FEW ? 1 : spread->threads, &spread->team));
-    each_block(spread, begin_block);
+    HX_TRY(each_block(spread, begin_block));
     for (spread->stage = 1; spread->stage <= HX_STAGES; spread->stage++)
         HX_TRY(spread_stage(spread));
-    each_block(spread, end_block);
-    return NULL;
+    return each_block(spread, end_block);
 }
 
 static void init_stages(const struct hx_hold_options *options, struct spread *spread)
