@@ -27,6 +27,7 @@ struct world {
     struct fake fake[FAKES];
     uint32_t map[UNITS];  /* 0: nobody's */
     uint8_t owner[UNITS]; /* number of the fake */
+    uint8_t outer[UNITS]; /* of the one whose memory it was before */
     uint32_t n_objects;
 };
 
@@ -121,6 +122,7 @@ static void add_slab(struct world *w, size_t number, uint64_t from, uint64_t to,
 {
     struct fake *fake = &w->fake[number];
     uint32_t around = w->map[from];
+    uint8_t outer = w->owner[from];
     uint64_t n = (to - from) / units;
     fake->slab[fake->n++] = (struct hx_slab){.start = BASE + from * UNIT,
                                              .end = BASE + to * UNIT,
@@ -136,6 +138,7 @@ static void add_slab(struct world *w, size_t number, uint64_t from, uint64_t to,
         uint64_t block = (i - from) / units;
         bool begins = (i - from) % units == 0;
         w->owner[i] = (uint8_t)number;
+        w->outer[i] = outer;
         if (block >= n)
             w->map[i] = OWN;
         else if (is_free(fake, block))
@@ -143,6 +146,12 @@ static void add_slab(struct world *w, size_t number, uint64_t from, uint64_t to,
         else
             w->map[i] = begins ? OWN + ++w->n_objects : OWN + w->n_objects;
     }
+}
+
+/* Two slabs of one allocator that touch are one segment: are they in memory of one outer one? */
+static bool joins_well(const struct world *w, uint64_t at, size_t number, uint8_t outer)
+{
+    return at >= UNITS || !w->map[at] || w->owner[at] != number || w->outer[at] == outer;
 }
 
 /* So many units that are all of one object of those before number `inside`, or, with 0, of nobody;
@@ -158,6 +167,8 @@ static bool find_place(struct unit_random *random, const struct world *w, uint64
             fits = w->map[i] == what;
         /* a slab that touches another one of its allocator is one segment with it */
         fits = fits && (inside || ((!from || !w->map[from - 1]) && (to == UNITS || !w->map[to])));
+        fits = fits && (!inside || (joins_well(w, from - 1, inside, w->owner[from]) &&
+                                    joins_well(w, to, inside, w->owner[from])));
         *ret_from = from;
         *ret_to = to;
         if (fits)
