@@ -226,10 +226,7 @@ hx_error *hx_answer_make(hx_store *store, int64_t id, const char *sql,
     table_name(id, answer.table);
     HX_TRY(hx_db_exec(store->db, store->path, "BEGIN"));
     hx_error *error = make_answer(store, sql, progress, ret_place, &answer);
-    if (!error)
-        error = hx_db_exec(store->db, store->path, "COMMIT");
-    if (error && !sqlite3_get_autocommit(store->db)) /* else an interrupt has done it */
-        hx_error_free(hx_db_exec(store->db, store->path, "ROLLBACK"));
+    error = hx_db_end(store->db, store->path, error);
     if (error)
         hx_answer_deinit(&answer);
     else
@@ -263,9 +260,7 @@ static hx_error *make_order(hx_store *store, const char *order)
     hx_error *error =
         sql.failed ? hx_error_nomem() : hx_db_exec(store->db, store->path, hx_text_str(&sql));
     hx_text_free(&sql);
-    if (error && !sqlite3_get_autocommit(store->db))
-        hx_error_free(hx_db_exec(store->db, store->path, "ROLLBACK"));
-    return error;
+    return error ? hx_db_end(store->db, store->path, error) : NULL;
 }
 
 /* Sees to it that the order is there. */

@@ -78,6 +78,19 @@ hx_error *hx_db_exec(sqlite3 *db, const char *what, const char *sql)
     return code == SQLITE_OK ? NULL : hx_db_error(db, code, what);
 }
 
+hx_error *hx_db_end(sqlite3 *db, const char *what, hx_error *err)
+{
+    if (!err)
+        err = hx_db_exec(db, what, "COMMIT");
+    bool interrupted = err;
+    while (interrupted && !sqlite3_get_autocommit(db)) {
+        hx_error *end = hx_db_exec(db, what, "ROLLBACK");
+        interrupted = end && end->kind == HX_E_CANCEL;
+        hx_error_free(end);
+    }
+    return err;
+}
+
 hx_error *hx_db_prepare(sqlite3 *db, const char *what, const char *sql, sqlite3_stmt **ret)
 {
     int code = sqlite3_prepare_v2(db, sql, -1, ret, NULL);

@@ -11,6 +11,12 @@
 hx_error *hx_db_error(sqlite3 *db, int code, const char *what);
 
 hx_error *hx_db_exec(sqlite3 *db, const char *what, const char *sql);
+
+/* Ends a transaction: commits it, or rolls it back after the error `err` or when it can't be
+ * committed. Nothing stays open, even where SQLite has rolled it back already (a full disk) or
+ * where sqlite3_interrupt() meets the rollback itself. The error, or `err`. */
+hx_error *hx_db_end(sqlite3 *db, const char *what, hx_error *err);
+
 hx_error *hx_db_prepare(sqlite3 *db, const char *what, const char *sql, sqlite3_stmt **ret);
 
 /* Runs a statement that gives no rows and resets it. */

@@ -296,11 +296,7 @@ static hx_error *add_rows(const struct hx_difference *difference, int side, hx_s
     hx_error *error = insert_rows(difference, side, from, rows, insert, ret_rows);
     sqlite3_reset(rows);
     sqlite3_reset(insert);
-    hx_error *ended = hx_db_exec(store->db, store->path, error ? "ROLLBACK" : "COMMIT");
-    if (!error)
-        return ended;
-    hx_error_free(ended);
-    return error;
+    return hx_db_end(store->db, store->path, error);
 }
 
 /* The columns of the table over rows x; ends with "FROM". */

@@ -1,5 +1,6 @@
 /* test_store.c - what goes into a store comes out of it: by hx_store_load(), by the views,
  * and by the object tables under every constraint. */
+#include "store/db.h"
 #include "store_model.h"
 
 #include <pthread.h>
@@ -318,6 +319,42 @@ static void interrupted(void **state)
     hx_snapshot_destroy(s);
     free(path);
     model_remove(directory);
+}
+
+struct rollbacks {
+    sqlite3 *db;
+    int interrupt; /* how many more to interrupt */
+};
+
+static int interrupt_rollback(unsigned kind, void *context, void *statement, void *sql)
+{
+    (void)kind;
+    (void)statement;
+    struct rollbacks *rollbacks = context;
+    if (!strcmp(sql, "ROLLBACK") && rollbacks->interrupt-- > 0)
+        sqlite3_interrupt(rollbacks->db);
+    return 0;
+}
+
+/* A transaction ends, whatever an interrupt meets. */
+static void rolled_back(void **state)
+{
+    (void)state;
+    sqlite3 *db;
+    assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
+    for (int interrupts = 0; interrupts < 4; interrupts++) {
+        struct rollbacks rollbacks = {db, interrupts};
+        sqlite3_trace_v2(db, SQLITE_TRACE_STMT, interrupt_rollback, &rollbacks);
+        assert_done(hx_db_exec(db, "memory", "BEGIN; CREATE TABLE t (a)"));
+        assert_refused(hx_db_end(db, "memory", hx_error_new(HX_E_FAIL, "here", NULL, "it broke")),
+                       HX_E_FAIL, "it broke");
+        assert_true(sqlite3_get_autocommit(db));
+        assert_true(rollbacks.interrupt < 0);
+    }
+    assert_done(hx_db_exec(db, "memory", "BEGIN; CREATE TABLE t (a)"));
+    assert_done(hx_db_end(db, "memory", NULL));
+    assert_done(hx_db_exec(db, "memory", "SELECT a FROM t"));
+    sqlite3_close(db);
 }
 
 /* --- views ------------------------------------------------------------------------- */
@@ -965,15 +1002,16 @@ static void reader_and_writer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(round_trip),        cmocka_unit_test(temporary),
-        cmocka_unit_test(append_again),      cmocka_unit_test(any_threads),
-        cmocka_unit_test(cancelled),         cmocka_unit_test(interrupted),
-        cmocka_unit_test(views_sum_up),      cmocka_unit_test(unmeasured_heap),
-        cmocka_unit_test(view_columns),      cmocka_unit_test(view_words),
-        cmocka_unit_test(sql_reads_only),    cmocka_unit_test(constraints),
-        cmocka_unit_test(rowids_and_order),  cmocka_unit_test(first_rows),
-        cmocka_unit_test(largest_first),     cmocka_unit_test(other_programs),
-        cmocka_unit_test(reader_and_writer), cmocka_unit_test(edges_to_objects),
+        cmocka_unit_test(round_trip),       cmocka_unit_test(temporary),
+        cmocka_unit_test(append_again),     cmocka_unit_test(any_threads),
+        cmocka_unit_test(cancelled),        cmocka_unit_test(interrupted),
+        cmocka_unit_test(rolled_back),      cmocka_unit_test(views_sum_up),
+        cmocka_unit_test(unmeasured_heap),  cmocka_unit_test(view_columns),
+        cmocka_unit_test(view_words),       cmocka_unit_test(sql_reads_only),
+        cmocka_unit_test(constraints),      cmocka_unit_test(rowids_and_order),
+        cmocka_unit_test(first_rows),       cmocka_unit_test(largest_first),
+        cmocka_unit_test(other_programs),   cmocka_unit_test(reader_and_writer),
+        cmocka_unit_test(edges_to_objects),
     };
     return unit_run_some(tests);
 }

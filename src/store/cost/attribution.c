@@ -132,11 +132,7 @@ static hx_error *lay_over(hx_store *store, const struct hx_attributing *a, int64
     hx_error *err = fill_attribution(a, snapshot);
     if (!err)
         err = hx_schema_index_attribution(store->db, store->path);
-    if (!err)
-        err = hx_db_exec(store->db, store->path, "COMMIT");
-    if (err && !sqlite3_get_autocommit(store->db))
-        hx_error_free(hx_db_exec(store->db, store->path, "ROLLBACK"));
-    return err;
+    return hx_db_end(store->db, store->path, err);
 }
 
 static void free_pass(struct hx_attributing *pass)

@@ -36,9 +36,5 @@ hx_error *hx_schema_migrate(sqlite3 *db, const char *what, int version,
     hx_error *err = migrate_tables(db, what, version);
     if (!err)
         err = migrate_rows(db, what, version, progress);
-    if (!err)
-        err = hx_db_exec(db, what, "COMMIT");
-    if (err && !sqlite3_get_autocommit(db))
-        hx_error_free(hx_db_exec(db, what, "ROLLBACK"));
-    return err;
+    return hx_db_end(db, what, err);
 }

@@ -252,9 +252,7 @@ static hx_error *run_overlay(sqlite3 *db, const char *what, struct hx_text *sql)
 {
     hx_text_puts(sql, "COMMIT;\n");
     hx_error *err = run_schema_sql(db, what, sql);
-    if (err && !sqlite3_get_autocommit(db))
-        hx_error_free(hx_db_exec(db, what, "ROLLBACK"));
-    return err;
+    return err ? hx_db_end(db, what, err) : NULL;
 }
 
 /* What is there keeps what it holds. */

@@ -101,11 +101,7 @@ static void empty_log(hx_store *store)
 
 hx_error *hx_store_end(hx_store *store, hx_error *err)
 {
-    if (!err)
-        err = hx_db_exec(store->db, store->path, "COMMIT");
-    /* a full disk may have rolled it back already */
-    if (err && !sqlite3_get_autocommit(store->db))
-        hx_error_free(hx_db_exec(store->db, store->path, "ROLLBACK"));
+    err = hx_db_end(store->db, store->path, err);
     if (store->writer)
         empty_log(store);
     return err;
