@@ -17,7 +17,8 @@
  *   +NAME      what the field points into, behind a header, not to the start of; one in a TARGET
  *
  * Of several, the largest type counts that fits and has pointers where the object has some, then
- * NAME..., then a name that the program does not have. With PROGRAM the line counts where a file of
+ * NAME..., then a name that the program does not have; the same where types of the program have one
+ * NAME and no $ is in it. With PROGRAM the line counts where a file of
  * that name, or with that beginning, is mapped.
  *
  * In names do not count: blanks beside <>,*&, const and volatile, the order of words of an integer

@@ -295,7 +295,8 @@ INTEGERS = {"long int": "long", "long unsigned int": "unsigned long"}
 
 
 def plain(name):
-    """A type's name without what compilers and demanglers write in several ways."""
+    """A type's name without what compilers and demanglers write in several ways, and without its size."""
+    name = re.sub(r" \(\d+ bytes\)$", "", name)
     name = re.sub(r"\b(long unsigned int|long int)\b", lambda m: INTEGERS[m[1]], name)
     name = re.sub(r"pointers\(app::Store&, unsigned long\)::|^pointers::", "", name)
     name = re.sub(r"^(\{lambda\(\)#\d\}|\$_\d|.*<lambda\(\)>)$", "(anonymous struct)", name)
@@ -702,6 +703,71 @@ def hints_are_taken(folder):
     check("line 2, column 3" in bad[2], bad)
 
 
+TWIN_PROGRAM = """
+#include <stdlib.h>
+#ifdef OTHER
+struct dict { struct entry **entries; void *of; unsigned long size, mask, used; void *own; };
+#else
+#include <stdio.h>
+#include <unistd.h>
+struct dict { void *of; struct entry **table[2]; unsigned long used[2]; long at; short paused; };
+#endif
+struct entry { struct entry *next; double weight; long key, hash; };
+struct dict *MAKE(void)
+{
+    struct dict *dict = calloc(1, sizeof *dict);
+    struct entry **table = calloc(8, sizeof *table);
+    for (int i = 0; i < 8; i++)
+        table[i] = calloc(1, sizeof **table);
+#ifdef OTHER
+    dict->entries = table;
+#else
+    dict->table[0] = table;
+#endif
+    return dict;
+}
+#ifdef OTHER
+struct dict *others[3];
+void make_others(void) { for (int i = 0; i < 3; i++) others[i] = MAKE(); }
+#else
+void make_others(void);
+struct box { void *value; } *boxes[40];
+int main(void)
+{
+    make_others();
+    for (int i = 0; i < 40; i++) {
+        boxes[i] = malloc(sizeof *boxes[i]);
+        boxes[i]->value = MAKE();
+    }
+    puts("ready");
+    fflush(stdout);
+    pause();
+}
+#endif
+"""
+
+
+def twins_are_told_apart(folder):
+    """Two files have each a type of one name: a hint that says it means both, and both are in the tables."""
+    part = os.path.join(folder, "other.c")
+    with open(part, "w") as file:
+        file.write("#define OTHER\n#define MAKE make_other\n" + TWIN_PROGRAM)
+    program = build(folder, "#define MAKE make\n" + TWIN_PROGRAM, ".c", "gcc", "-w", "-g", "-O1", part)
+    hints, store = os.path.join(folder, "x.types"), os.path.join(folder, "store")
+    with open(hints, "w") as file:
+        file.write("p: box.value -> dict\n")
+    with Program(program) as target:
+        heapx("snap", target.pid, "-o", store, "--types", hints)
+    types = {r["type"]: int(r["objects"]) for r in rows(store, "SELECT * FROM types")}
+    want = {"dict (48 bytes)": 3, "dict (56 bytes)": 40, "entry *[]": 43, "entry": 43 * 8, "box": 40}
+    check({name: types.get(name) for name in want} == want and "dict" not in types, types)
+    fields = {(r["type"], r["name"]) for r in rows(store, "SELECT t.name AS type, f.name FROM hx_type AS t JOIN hx_field AS f USING (layout)")}
+    check({("dict (48 bytes)", "entries"), ("dict (56 bytes)", "table[0]")} <= fields, fields)
+    heapx("symbolize", store, "--types", hints)
+    again = {r["type"]: int(r["objects"]) for r in rows(store, "SELECT * FROM types")}
+    check(again == types, again)
+
+
 def tables_are_kept(folder):
     """A second snapshot has from the cache what the first one has read, and it is the same."""
     cache, store = os.path.join(folder, "cache"), os.path.join(folder, "store")
@@ -745,5 +811,5 @@ def tables_are_kept(folder):
 if __name__ == "__main__":
     TESTS = (c_programs, cxx_programs, objects_of_all_kinds, records_of_all_kinds, lies_are_not_certain,
              debug_files_elsewhere, packed_units_are_told, packed_wrongly, nodes_begin_with_a_link, fields_have_names,
-             thread_locals_have_names, numbers_hold_nothing, hints_are_taken, tables_are_kept)
+             thread_locals_have_names, numbers_hold_nothing, hints_are_taken, twins_are_told_apart, tables_are_kept)
     live.main(*TESTS, turns=TESTS)

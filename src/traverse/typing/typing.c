@@ -510,7 +510,7 @@ static hx_error *is_known_again(struct hx_typing *typing, const char *name, bool
 {
     HX_CLEANUP(hx_text_free) struct hx_text base = {0};
     uint32_t number;
-    size_t n = strlen(name);
+    size_t n = hx_typing_unsized_length(name);
     while (n > 2 && (strncmp(name + n - 2, "[]", 2) == 0 || strncmp(name + n - 2, " *", 2) == 0 ||
                      strncmp(name + n - 2, "**", 2) == 0))
         n -= name[n - 1] == '*' && name[n - 2] == '*' ? 1 : 2;

@@ -59,6 +59,9 @@ void hx_outer_types_deinit(struct hx_outer_types *outer);
 /* Appends what objects of a type are called: "Node", "Node *[]". */
 void hx_typing_put_name(const hx_typing *typing, uint32_t type, bool repeats, struct hx_text *text);
 
+/* The length of a type's name of the snapshot without the size that tells it apart from others. */
+size_t hx_typing_unsized_length(const char *name);
+
 /* Makes snapshot.types of what objects have, which get its numbers; typing.number follows. */
 hx_error *hx_typing_name_types(hx_typing *typing, struct hx_snapshot *snapshot);
 

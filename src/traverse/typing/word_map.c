@@ -34,6 +34,13 @@ void hx_word_maps_deinit(struct hx_word_maps *maps)
     hx_index_free(&maps->by_name);
 }
 
+typedef HX_VEC(uint32_t) numbers; /* of types */
+
+static void free_numbers(numbers *vec)
+{
+    hx_vec_free(vec);
+}
+
 /* --- types by name ------------------------------------------------------------- */
 
 static uint64_t hash_name(const struct hx_word_maps *maps, const struct hx_text *plain)
@@ -69,23 +76,48 @@ static const char *name_of_number(const struct hx_word_maps *maps, uint32_t numb
     return number < n ? hx_type_table_name(maps->table, number) : maps->names.v[number - n].name;
 }
 
-hx_error *hx_word_maps_find(struct hx_word_maps *maps, const char *name, uint32_t *ret)
+/* Puts a number among those of one name: in their order, which tables of hashes do not keep, and
+ * declared ones only where there are no others. */
+static hx_error *add_number(const struct hx_word_maps *maps, numbers *all, uint32_t number)
+{
+    const bool declared = is_declared(maps, number);
+    size_t at = all->n;
+    if (at && is_declared(maps, all->v[0]) != declared) {
+        if (declared)
+            return NULL;
+        all->n = at = 0;
+    }
+    HX_NEED(hx_vec_push(all, number));
+    for (; at && all->v[at - 1] > number; at--)
+        all->v[at] = all->v[at - 1];
+    all->v[at] = number;
+    return NULL;
+}
+
+/* All types of a name, which several files of a program may each have for themselves. */
+static hx_error *find_all(struct hx_word_maps *maps, const char *name, numbers *ret)
 {
     HX_CLEANUP(hx_text_free) struct hx_text plain = {0}, other = {0};
     uint32_t at = 0, number;
     if (!maps->indexed)
         HX_TRY(index_records(maps));
     hx_type_hint_plain(&plain, name, strlen(name));
-    *ret = 0;
-    while ((!*ret || is_declared(maps, *ret)) &&
-           hx_index_next(&maps->by_name, hash_name(maps, &plain), &at, &number)) {
+    while (hx_index_next(&maps->by_name, hash_name(maps, &plain), &at, &number)) {
         const char *candidate = name_of_number(maps, number);
         hx_text_clear(&other);
         hx_type_hint_plain(&other, candidate, strlen(candidate));
         if (strcmp(hx_text_str(&other), hx_text_str(&plain)) == 0)
-            *ret = number;
+            HX_TRY(add_number(maps, ret, number));
     }
     HX_NEED(!plain.failed && !other.failed);
+    return NULL;
+}
+
+hx_error *hx_word_maps_find(struct hx_word_maps *maps, const char *name, uint32_t *ret)
+{
+    HX_CLEANUP(free_numbers) numbers all = {0};
+    HX_TRY(find_all(maps, name, &all));
+    *ret = all.n ? all.v[0] : 0;
     return NULL;
 }
 
@@ -157,14 +189,14 @@ static bool take_many(struct hx_text *name, size_t at)
     return true;
 }
 
-/* One name of a hint: a type of the table or, when it cannot be one, a new name (`fresh`). *ret: 0
- * when it is nothing. */
-static hx_error *find_one(struct hx_word_maps *maps, struct hx_text *name, bool fresh,
-                          uint32_t *ret)
+/* One name of a hint: the types of the table that have it or, when there cannot be one, a new name
+ * (`fresh`). Nothing is added when it is nothing. */
+static hx_error *find_named(struct hx_word_maps *maps, struct hx_text *name, bool fresh,
+                            numbers *ret)
 {
+    HX_CLEANUP(free_numbers) numbers all = {0};
     unsigned levels = 0;
     const bool headed = name->n > 3 && strcmp(name->s + name->n - 3, "...") == 0;
-    *ret = 0;
     if (headed)
         name->s[name->n -= 3] = 0;
     const bool many = take_many(name, 0) || (name->n > 2 && take_many(name, name->n - 2));
@@ -175,54 +207,54 @@ static hx_error *find_one(struct hx_word_maps *maps, struct hx_text *name, bool 
         name->s[--name->n] = 0; /* of a template argument */
         levels++;
     }
-    HX_TRY(hx_word_maps_find(maps, begin, ret));
-    for (unsigned i = 0; *ret && i < levels; i++)
-        *ret = *ret < maps->table->n_types ? pointer_to(maps, *ret) : 0;
-    if (headed)
-        return *ret && *ret < maps->table->n_types ? hx_word_maps_headed(maps, *ret, ret) : NULL;
-    if (!*ret && !levels && fresh) {
-        HX_TRY(add_name(maps, strdup(name->s), 0, ret));
-        HX_TRY(hx_index_add(&maps->by_name, hash_name(maps, name), *ret));
+    HX_TRY(find_all(maps, begin, &all));
+    if (!all.n && !levels && !headed && fresh) {
+        uint32_t number;
+        HX_TRY(add_name(maps, strdup(name->s), 0, &number));
+        HX_TRY(hx_index_add(&maps->by_name, hash_name(maps, name), number));
+        HX_NEED(hx_vec_push(&all, number));
     }
-    *ret |= *ret && many ? HX_WORD_MANY : 0;
+    for (size_t k = 0; k < all.n; k++) {
+        uint32_t number = all.v[k];
+        for (unsigned i = 0; number && i < levels; i++)
+            number = number < maps->table->n_types ? pointer_to(maps, number) : 0;
+        if (headed && number >= maps->table->n_types)
+            number = 0;
+        if (headed && number)
+            HX_TRY(hx_word_maps_headed(maps, number, &number));
+        if (number)
+            HX_NEED(hx_vec_push(ret, number | (many && !headed ? HX_WORD_MANY : 0)));
+    }
     return NULL;
 }
 
-/* "T | U | +V": those of them that there are. */
+/* One type, or "T | U | +V": those of them that there are. */
 static hx_error *find_one_of(struct hx_word_maps *maps, const char *target, bool fresh,
                              uint32_t *ret)
 {
     HX_CLEANUP(hx_text_free) struct hx_text name = {0}, all = {0};
-    HX_FREE uint32_t *types = malloc((strlen(target) + 1) * sizeof *types);
+    HX_CLEANUP(free_numbers) numbers types = {0}, inside = {0};
     struct hx_word_name *entry;
-    size_t n = 0;
-    uint32_t inside = 0;
-    HX_NEED(types);
     for (const char *at = target; *at;) {
         const size_t length = strcspn(at, "|");
         const bool within = *at == '+';
-        uint32_t type;
         hx_text_clear(&name);
         hx_text_putn(&name, at + within, length - within);
         hx_text_puts(&all, at == target ? "" : " | ");
         hx_text_putn(&all, at + within, length - within);
         HX_NEED(!name.failed && !all.failed);
-        HX_TRY(find_one(maps, &name, fresh, &type));
-        if (type && within)
-            inside = HX_WORD_TYPE(type);
-        else if (type)
-            types[n++] = type;
+        HX_TRY(find_named(maps, &name, fresh, within ? &inside : &types));
         at += length + (at[length] != 0);
     }
-    *ret = 0;
-    if (!n && !inside)
+    *ret = types.n ? types.v[0] : 0;
+    if (types.n + inside.n == 0 || (types.n == 1 && !strpbrk(target, "|+")))
         return NULL;
     HX_TRY(add_name(maps, strdup(all.s), 0, ret));
     entry = &maps->names.v[maps->names.n - 1];
     entry->one_of = true;
-    entry->types = hx_steal(types);
-    entry->n = n;
-    entry->inside = inside;
+    entry->inside = inside.n ? HX_WORD_TYPE(inside.v[inside.n - 1]) : 0;
+    entry->n = types.n;
+    entry->types = hx_steal(types.v);
     return NULL;
 }
 
@@ -231,12 +263,16 @@ static hx_error *find_target(struct hx_word_maps *maps, const struct hx_type_hin
                              const char *plain, uint32_t *ret)
 {
     HX_CLEANUP(hx_text_free) struct hx_text name = {0};
+    HX_CLEANUP(free_numbers) numbers types = {0};
     const bool fresh = !hint->within && !strchr(hint->target, '$');
     *ret = 0;
     if (!hx_type_hint_target(hint, plain, &name))
         return name.failed ? hx_error_nomem() : NULL;
-    return !hint->within && strpbrk(hint->target, "|+") ? find_one_of(maps, name.s, fresh, ret)
-                                                        : find_one(maps, &name, fresh, ret);
+    if (!hint->within && (fresh || strpbrk(hint->target, "|+")))
+        return find_one_of(maps, name.s, fresh, ret);
+    HX_TRY(find_named(maps, &name, fresh, &types));
+    *ret = types.n ? types.v[0] : 0;
+    return NULL;
 }
 
 /* --- a field by its name ------------------------------------------------------- */
