@@ -155,7 +155,7 @@ hx_error *hx_attach_types(hx_attach *attach, struct hx_snapshot *snapshot, unsig
     return hx_python_types(snapshot, attach->modules, &peek, threads, progress);
 }
 
-hx_error *hx_attach_debug_types(hx_attach *attach, const struct hx_snapshot *snapshot,
+hx_error *hx_attach_debug_types(hx_attach *attach, struct hx_snapshot *snapshot,
                                 uint64_t deadline_ns, const struct hx_progress *progress,
                                 struct hx_debug_types *ret)
 {

@@ -86,7 +86,7 @@ hx_error *hx_attach_types(hx_attach *attach, struct hx_snapshot *snapshot, unsig
 /* The types and variables of the newest capture's files, as far as they are read by deadline_ns
  * (CLOCK_MONOTONIC): attach/types/debug_types.h. */
 struct hx_debug_types;
-hx_error *hx_attach_debug_types(hx_attach *attach, const struct hx_snapshot *snapshot,
+hx_error *hx_attach_debug_types(hx_attach *attach, struct hx_snapshot *snapshot,
                                 uint64_t deadline_ns, const struct hx_progress *progress,
                                 struct hx_debug_types *ret);
 

@@ -648,6 +648,43 @@ def thread_locals_have_names(folder):
     check(types.get("Node") == 6100 and types.get("item") == 12200, types)
 
 
+STATIC_PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *cache;
+__attribute__((noinline)) void *first(void) { static void *volatile cache; return cache = malloc(1000); }
+__attribute__((noinline)) void *second(void) { static void *volatile cache[2]; { static void *volatile inner; inner = malloc(3000); } return cache[1] = malloc(2000); }
+int main(void)
+{
+    cache = malloc(4000);
+    first();
+    second();
+    puts("ready");
+    fflush(stdout);
+    pause();
+    return cache != 0;
+}
+"""
+
+
+def statics_have_functions(folder):
+    """Which function a static of C is in; what the linker calls it goes on to be a name of it."""
+    for compiler in ("gcc", "clang"):
+        program = build(folder, STATIC_PROGRAM, ".c", compiler, "-w", "-g", "-O1")
+        store = os.path.join(folder, "store")
+        with Program(program) as target:
+            heapx("snap", target.pid, "-o", store)
+        names = {int(r["bytes"]) // 1000: (r["holder"], r["symbol"]) for r in rows(store, "SELECT o.bytes, o.holder, r.symbol"
+                 " FROM objects AS o JOIN roots AS r ON r.name = o.holder WHERE o.bytes > 999 AND r.module = 'p'")}
+        want = {1: "first::cache", 2: "second::cache", 3: "second::inner", 4: "cache"}
+        check({n: name for n, (name, _) in names.items()} == want, names)
+        for root in names[1]:
+            again = heapx("report", store, "bins", "--root", f"x={root}", "--format", "csv")[1]
+            check("1,x,1000,1" in again.splitlines(), f"{root}: {again}")
+        os.unlink(store)
+
+
 SCALAR_PROGRAM = """
 #include <signal.h>
 #include <stdio.h>
@@ -811,5 +848,6 @@ def tables_are_kept(folder):
 if __name__ == "__main__":
     TESTS = (c_programs, cxx_programs, objects_of_all_kinds, records_of_all_kinds, lies_are_not_certain,
              debug_files_elsewhere, packed_units_are_told, packed_wrongly, nodes_begin_with_a_link, fields_have_names,
-             thread_locals_have_names, numbers_hold_nothing, hints_are_taken, twins_are_told_apart, tables_are_kept)
+             thread_locals_have_names, statics_have_functions, numbers_hold_nothing, hints_are_taken,
+             twins_are_told_apart, tables_are_kept)
     live.main(*TESTS, turns=TESTS)

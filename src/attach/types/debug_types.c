@@ -2,6 +2,7 @@
 #include "attach/types/debug_types.h"
 
 #include "base/cleanup.h"
+#include "base/pairs.h"
 #include "base/timing.h"
 #include "sym/code/code.h"
 #include "sym/reading.h"
@@ -142,11 +143,52 @@ static void part_places(struct hx_debug_types *types)
     types->places.n = n;
 }
 
+/* --- names of statics in functions ------------------------------------------------ */
+
+/* Is a variable "f::map" what the linker calls "map.0" (GCC) or "f.map" (Clang)? */
+static bool is_local_static(const char *symbol, const char *name)
+{
+    const char *own = strrchr(name, ':');
+    const size_t n = own ? strlen(own + 1) : 0, length = strlen(symbol);
+    return n && length > n &&
+           ((strncmp(symbol, own + 1, n) == 0 && symbol[n] == '.') ||
+            (symbol[length - n - 1] == '.' && strcmp(symbol + length - n, own + 1) == 0));
+}
+
+/* Symbols of C do not say which function a static is in. */
+static hx_error *name_statics(struct hx_snapshot *snapshot, const debug_files *files)
+{
+    HX_CLEANUP(hx_pairs_free) struct hx_pairs statics = {0}; /* addresses to roots */
+    for (size_t i = 0; i < snapshot->roots.n; i++) {
+        const struct hx_root *root = &snapshot->roots.v[i];
+        uint32_t *number;
+        if (root->kind != HX_ROOT_GLOBAL || !root->symbol || !strchr(root->symbol, '.'))
+            continue;
+        HX_TRY(hx_pairs_at(&statics, root->address, &number));
+        *number = (uint32_t)i;
+    }
+    for (size_t i = 0; statics.n && i < files->n; i++)
+        for (uint32_t k = 0; k < files->v[i].table->n_variables; k++) {
+            const struct hx_type_table *table = files->v[i].table;
+            const struct hx_type_variable *variable = &table->variable[k];
+            const char *name = table->strings + variable->name;
+            const uint32_t number =
+                variable->tls ? HX_NO_PAIR
+                              : hx_pairs_find(&statics, files->v[i].bias + variable->vaddr);
+            if (number == HX_NO_PAIR || !is_local_static(snapshot->roots.v[number].symbol, name))
+                continue;
+            free(snapshot->roots.v[number].name);
+            HX_NEED(snapshot->roots.v[number].name = strdup(name));
+        }
+    return NULL;
+}
+
 /* --- the whole ------------------------------------------------------------------- */
 
-static hx_error *bring_together(const struct hx_snapshot *snapshot, const debug_files *files,
+static hx_error *bring_together(struct hx_snapshot *snapshot, const debug_files *files,
                                 struct hx_debug_types *types)
 {
+    HX_TRY(name_statics(snapshot, files));
     HX_TRY(merge_tables(files, &types->types));
     HX_TRY(place_globals(files, types));
     HX_TRY(place_roots(snapshot, files, types));
@@ -154,9 +196,8 @@ static hx_error *bring_together(const struct hx_snapshot *snapshot, const debug_
     return NULL;
 }
 
-hx_error *hx_debug_types_find(const struct hx_snapshot *snapshot, hx_code *code,
-                              uint64_t deadline_ns, const struct hx_progress *progress,
-                              struct hx_debug_types *ret)
+hx_error *hx_debug_types_find(struct hx_snapshot *snapshot, hx_code *code, uint64_t deadline_ns,
+                              const struct hx_progress *progress, struct hx_debug_types *ret)
 {
     debug_files files = {0};
     uint64_t begun = hx_timing_begin();

@@ -18,10 +18,10 @@ struct hx_debug_types {
     size_t late; /* files that were left out because they would have taken too long */
 };
 
-/* Of snapshot.loaded, what can be read until deadline_ns (CLOCK_MONOTONIC; UINT64_MAX: all). */
-hx_error *hx_debug_types_find(const struct hx_snapshot *snapshot, hx_code *code,
-                              uint64_t deadline_ns, const struct hx_progress *progress,
-                              struct hx_debug_types *ret);
+/* Of snapshot.loaded, what can be read until deadline_ns (CLOCK_MONOTONIC; UINT64_MAX: all). Roots
+ * that are statics of functions are called by these, too: "f::map" for the symbol "map.0". */
+hx_error *hx_debug_types_find(struct hx_snapshot *snapshot, hx_code *code, uint64_t deadline_ns,
+                              const struct hx_progress *progress, struct hx_debug_types *ret);
 void hx_debug_types_deinit(struct hx_debug_types *types);
 
 #endif
