@@ -685,6 +685,63 @@ def statics_have_functions(folder):
         os.unlink(store)
 
 
+POOL_PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+struct pool { char *last, *end; struct pool *next; };
+struct link { struct link *left, *right; long key; };
+struct event { void *data; struct link timer; long flags; };
+struct connection { struct event *read; struct pool *pool; long fd; };
+struct cycle { struct connection *connections; struct event *events; long n; char name[400]; };
+static struct pool *make_pool(size_t size)
+{
+    struct pool *pool = malloc(size);
+    *pool = (struct pool){(char *)(pool + 1), (char *)pool + size, NULL};
+    return pool;
+}
+static void *take(struct pool *pool, size_t size) { pool->last += size; return pool->last - size; }
+struct cycle *current;
+struct link *timers;
+struct ready { unsigned events; union { void *pointer; int fd; unsigned long number; } data; } *ready;
+int main(void)
+{
+    struct pool *pool = make_pool(16384);
+    take(pool, 512);
+    current = take(pool, sizeof *current);
+    current->connections = calloc(100, sizeof *current->connections);
+    current->events = calloc(100, sizeof *current->events);
+    pool->next = make_pool(4096);
+    ready = calloc(64, sizeof *ready);
+    for (int i = 0; i < 100; i++) {
+        struct connection *c = &current->connections[i];
+        c->read = &current->events[i];
+        c->pool = make_pool(616);
+        *(struct pool **)take(c->pool, 8) = pool;
+        c->read->data = c;
+        c->read->timer.left = timers;
+        timers = &c->read->timer;
+        if (i % 9 == 0)
+            ready[i / 9].data.pointer = c->pool;
+    }
+    printf("%p pool\\n%p connections\\n%p events\\n%p next\\nready\\n", pool, current->connections, current->events, pool->next);
+    fflush(stdout);
+    pool = NULL;
+    pause();
+}
+"""
+
+
+def pools_are_whose_they_are(folder):
+    """Nobody has the start of the pool that all begins in but what it holds, and what is left over."""
+    program = build(folder, POOL_PROGRAM, ".c", "gcc", "-w", "-g", "-O2")
+    store = os.path.join(folder, "store")
+    with Program(program) as target:
+        heapx("snap", target.pid, "-o", store)
+    holders = {int(r["address"]): r["holder"] for r in rows(store, "SELECT address, holder FROM objects")}
+    check({holders[a] for a in target.types} == {"current"}, {name: holders[a] for a, name in target.types.items()})
+
+
 SCALAR_PROGRAM = """
 #include <signal.h>
 #include <stdio.h>
@@ -848,6 +905,6 @@ def tables_are_kept(folder):
 if __name__ == "__main__":
     TESTS = (c_programs, cxx_programs, objects_of_all_kinds, records_of_all_kinds, lies_are_not_certain,
              debug_files_elsewhere, packed_units_are_told, packed_wrongly, nodes_begin_with_a_link, fields_have_names,
-             thread_locals_have_names, statics_have_functions, numbers_hold_nothing, hints_are_taken,
-             twins_are_told_apart, tables_are_kept)
+             thread_locals_have_names, statics_have_functions, pools_are_whose_they_are, numbers_hold_nothing,
+             hints_are_taken, twins_are_told_apart, tables_are_kept)
     live.main(*TESTS, turns=TESTS)

@@ -28,12 +28,12 @@
 #define BLOCK       65536 /* objects that a worker looks through at once */
 #define FEW         32768 /* below this a second thread costs more than it brings */
 
-/* A link of an intrusive list is as good as one to the start, one to the first piece of a block no
- * better than those to others. */
+/* A link of an intrusive list is as good as one to the start, and so is a variable's pointer to
+ * what lies in a pool; one to the first piece of a block is no better than those to others. */
 static bool is_interior(hx_evidence evidence, const struct hx_hold_options *options)
 {
     enum hx_rule rule = HX_EVIDENCE_RULE(evidence);
-    if (hx_rule_is_on(options, rule) && rule == HX_RULE_intrusive)
+    if (hx_rule_is_on(options, rule) && (rule == HX_RULE_intrusive || rule == HX_RULE_inside))
         return false;
     if (hx_rule_is_on(options, rule) && rule == HX_RULE_piece && options->holders)
         return true;

@@ -422,9 +422,35 @@ static hx_error *judge_objects(struct judging *judging)
     return NULL;
 }
 
+/* Bits of the records that others contain. */
+static hx_error *find_contained(const struct hx_type_table *table, uint64_t **ret)
+{
+    uint64_t *contained = calloc(table->n_types / 64 + 1, sizeof *contained);
+    HX_NEED(contained);
+    for (uint32_t i = 0; i < table->n_fields; i++)
+        hx_bit_set(contained, hx_typing_element(table, table->field[i].type));
+    *ret = contained;
+    return NULL;
+}
+
+/* Does a variable point to a record in a block whose type nobody tells? It is a pool then, of which
+ * nobody may have the start. What is part of other records may be so there: a link, say. */
+static bool is_into_pool(const hx_typing *typing, const struct hx_graph *graph,
+                         const struct hx_root_edge *edge, uint32_t word, const uint64_t *contained)
+{
+    const struct hx_type_table *table = typing->source.table;
+    if (edge->kind != HX_EDGE_INTERIOR || !HX_WORD_TARGET(word) || word >= table->n_types ||
+        HX_TYPED_SOURCE(graph->typed[edge->target]) != HX_TYPED_NOT || hx_bit(contained, word))
+        return false;
+    const struct hx_type_entry *type = &table->type[word];
+    return hx_type_is_record(type) && type->size && type->size < graph->size[edge->target];
+}
+
 /* Words of variables of the program, which live as long as it does. */
 static hx_error *judge_roots(hx_typing *typing, struct hx_snapshot *snapshot)
 {
+    HX_FREE uint64_t *contained = NULL;
+    HX_TRY(find_contained(typing->source.table, &contained));
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         const struct hx_root *root = &snapshot->roots.v[edge->root];
@@ -436,6 +462,8 @@ static hx_error *judge_roots(hx_typing *typing, struct hx_snapshot *snapshot)
         HX_TRY(hx_typing_root_word(typing, snapshot, edge, &is_typed, &type, &word));
         if (is_typed && word == HX_WORD_SCALAR)
             edge->evidence = HX_EVIDENCE(HX_RULE_scalar, edge->kind);
+        else if (is_typed && is_into_pool(typing, &snapshot->graph, edge, word, contained))
+            edge->evidence = HX_EVIDENCE(HX_RULE_inside, edge->kind);
     }
     return NULL;
 }
