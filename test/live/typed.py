@@ -653,11 +653,15 @@ STATIC_PROGRAM = """
 #include <stdlib.h>
 #include <unistd.h>
 static void *cache;
+struct item { struct item *next; long n[800]; } *volatile items;
+static void *third(void) { static void *volatile deep; return deep = malloc(5000); }
 __attribute__((noinline)) void *first(void) { static void *volatile cache; return cache = malloc(1000); }
 __attribute__((noinline)) void *second(void) { static void *volatile cache[2]; { static void *volatile inner; inner = malloc(3000); } return cache[1] = malloc(2000); }
 int main(void)
 {
     cache = malloc(4000);
+    items = calloc(1, sizeof *items);
+    third();
     first();
     second();
     puts("ready");
@@ -670,15 +674,17 @@ int main(void)
 
 def statics_have_functions(folder):
     """Which function a static of C is in; what the linker calls it goes on to be a name of it."""
-    for compiler in ("gcc", "clang"):
-        program = build(folder, STATIC_PROGRAM, ".c", compiler, "-w", "-g", "-O1")
+    for compiler in (("gcc",), ("gcc", "-flto"), ("clang",)):
+        program = build(folder, STATIC_PROGRAM, ".c", *compiler, "-w", "-g", "-O2")
         store = os.path.join(folder, "store")
         with Program(program) as target:
             heapx("snap", target.pid, "-o", store)
         names = {int(r["bytes"]) // 1000: (r["holder"], r["symbol"]) for r in rows(store, "SELECT o.bytes, o.holder, r.symbol"
                  " FROM objects AS o JOIN roots AS r ON r.name = o.holder WHERE o.bytes > 999 AND r.module = 'p'")}
-        want = {1: "first::cache", 2: "second::cache", 3: "second::inner", 4: "cache"}
-        check({n: name for n, (name, _) in names.items()} == want, names)
+        want = {1: "first::cache", 2: "second::cache", 3: "second::inner", 4: "cache", 5: "third::deep", 6: "items"}
+        check({n: name for n, (name, _) in names.items()} == want, f"{compiler}: {names}")
+        types = {r["holder"]: r["type"] for r in rows(store, "SELECT holder, type FROM objects")}
+        check(types["items"] == "item", f"{compiler}: {types}")
         for root in names[1]:
             again = heapx("report", store, "bins", "--root", f"x={root}", "--format", "csv")[1]
             check("1,x,1000,1" in again.splitlines(), f"{root}: {again}")

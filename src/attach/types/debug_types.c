@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/pairs.h"
+#include "base/text.h"
 #include "base/timing.h"
 #include "sym/code/code.h"
 #include "sym/reading.h"
@@ -145,14 +146,19 @@ static void part_places(struct hx_debug_types *types)
 
 /* --- names of statics in functions ------------------------------------------------ */
 
-/* Is a variable "f::map" what the linker calls "map.0" (GCC) or "f.map" (Clang)? */
-static bool is_local_static(const char *symbol, const char *name)
+/* What a static of a function is called by the linker and in debug information: "map.0" and
+ * "f::map" (GCC), "f.map" and that or "map" (Clang, of a function that is nowhere but inside
+ * others); puts "f::map", or nothing where the two do not fit. */
+static void put_static(const char *symbol, const char *name, struct hx_text *text)
 {
-    const char *own = strrchr(name, ':');
-    const size_t n = own ? strlen(own + 1) : 0, length = strlen(symbol);
-    return n && length > n &&
-           ((strncmp(symbol, own + 1, n) == 0 && symbol[n] == '.') ||
-            (symbol[length - n - 1] == '.' && strcmp(symbol + length - n, own + 1) == 0));
+    const char *colon = strrchr(name, ':'), *own = colon ? colon + 1 : name;
+    const size_t n = strlen(own), length = strlen(symbol);
+    const bool last =
+        length > n && symbol[length - n - 1] == '.' && strcmp(symbol + length - n, own) == 0;
+    if (n && last && !colon)
+        hx_text_putf(text, "%.*s::%s", (int)(length - n - 1), symbol, own);
+    else if (n && colon && (last || (strncmp(symbol, own, n) == 0 && symbol[n] == '.')))
+        hx_text_puts(text, name);
 }
 
 /* Symbols of C do not say which function a static is in. */
@@ -175,10 +181,14 @@ static hx_error *name_statics(struct hx_snapshot *snapshot, const debug_files *f
             const uint32_t number =
                 variable->tls ? HX_NO_PAIR
                               : hx_pairs_find(&statics, files->v[i].bias + variable->vaddr);
-            if (number == HX_NO_PAIR || !is_local_static(snapshot->roots.v[number].symbol, name))
+            HX_CLEANUP(hx_text_free) struct hx_text called = {0};
+            if (number != HX_NO_PAIR)
+                put_static(snapshot->roots.v[number].symbol, name, &called);
+            HX_NEED(!called.failed);
+            if (!called.n)
                 continue;
             free(snapshot->roots.v[number].name);
-            HX_NEED(snapshot->roots.v[number].name = strdup(name));
+            snapshot->roots.v[number].name = hx_steal(called.s);
         }
     return NULL;
 }

@@ -13,7 +13,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-#define MAGIC       UINT64_C(0x3230656863617848) /* changes when head does, or what is read */
+#define MAGIC       UINT64_C(0x3330656863617848) /* changes when head does, or what is read */
 #define KEY         "key"
 #define NEW         ".new-"
 #define TABLE_MAX   ((uint64_t)256 << 20) /* bytes of one */

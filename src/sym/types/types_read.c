@@ -42,14 +42,16 @@ struct reference {
     struct hx_type_field field; /* of a record */
     bool is_field;
 };
+/* What is not said where a variable's place is stands at its origin: that of a static member, or in
+ * another unit, as link-time optimization leaves it. */
 struct variable_read {
     struct hx_type_variable variable;
-    uint64_t type;
+    uint64_t type, origin;
 };
-/* A static member or variable that is defined elsewhere. */
+/* A static member or variable that is defined elsewhere, or another name of a type. */
 struct declaration {
     uint32_t name;
-    uint64_t type;
+    uint64_t type, origin;
 };
 
 struct types_reader {
@@ -388,8 +390,9 @@ static bool add_typedef(struct types_reader *reader, struct entry *entry)
 static bool add_declaration(struct types_reader *reader, const struct entry *entry)
 {
     uint32_t *known;
-    struct declaration declaration = {.type = entry->type};
-    if (!entry->name || !put_string(reader, entry->name, true, &declaration.name))
+    struct declaration declaration = {.type = entry->type, .origin = entry->origin};
+    if ((!entry->name && !entry->origin) ||
+        !put_string(reader, entry->name, true, &declaration.name))
         return !reader->stopped;
     hx_error *err = hx_pairs_at(&reader->declarations, address_of(entry->die), &known);
     if (err)
@@ -453,7 +456,7 @@ static bool address_of_op(Dwarf_Attribute *location, const Dwarf_Op *op, uint64_
 
 static bool add_variable(struct types_reader *reader, struct entry *entry)
 {
-    struct variable_read read = {.type = entry->type};
+    struct variable_read read = {.type = entry->type, .origin = entry->origin};
     Dwarf_Op *op;
     size_t n;
     if (!entry->has_location)
@@ -468,13 +471,6 @@ static bool add_variable(struct types_reader *reader, struct entry *entry)
     if (!put_string(reader, entry->name, true, &read.variable.name) ||
         !put_string(reader, entry->linkage, false, &read.variable.linkage))
         return false;
-    const uint32_t declared =
-        entry->origin ? hx_pairs_find(&reader->declarations, entry->origin) : HX_NO_PAIR;
-    if (declared != HX_NO_PAIR) {
-        read.variable.name = reader->declared.v[declared].name;
-        if (!read.type)
-            read.type = reader->declared.v[declared].type;
-    }
     return keep_room(reader, hx_vec_push(&reader->variables, read));
 }
 
@@ -525,6 +521,8 @@ static bool visit_entry(struct types_reader *reader, struct level *level, uint32
     struct entry entry = read_entry(&level->die);
     if (entry.has_type)
         need_unit(reader, &entry, &entry.type_die);
+    if (tag == DW_TAG_variable && entry.origin)
+        need_unit(reader, &entry, &entry.origin_die);
     switch (tag) {
     case DW_TAG_structure_type:
     case DW_TAG_class_type:
@@ -708,6 +706,25 @@ static hx_error *resolve_references(struct types_reader *reader)
     return NULL;
 }
 
+/* What a variable's origins say of it. */
+static struct hx_type_variable resolve_variable(struct types_reader *reader,
+                                                const struct variable_read *read)
+{
+    struct hx_type_variable variable = read->variable;
+    uint64_t type = read->type, origin = read->origin;
+    for (unsigned i = 0; origin && i < CHAIN_MAX; i++) {
+        const uint32_t number = hx_pairs_find(&reader->declarations, origin);
+        if (number == HX_NO_PAIR)
+            break;
+        const struct declaration *declared = &reader->declared.v[number];
+        variable.name = declared->name ? declared->name : variable.name;
+        type = type ? type : declared->type;
+        origin = declared->origin;
+    }
+    variable.type = type_of_entry(reader, type);
+    return variable;
+}
+
 /* Types that are there already give way to these; the others move together. */
 static hx_error *keep_new_types(struct types_reader *reader)
 {
@@ -745,8 +762,7 @@ static hx_error *keep_new_types(struct types_reader *reader)
     }
     build->fields.n = fields;
     for (size_t i = 0; i < reader->variables.n; i++) {
-        struct hx_type_variable variable = reader->variables.v[i].variable;
-        variable.type = type_of_entry(reader, reader->variables.v[i].type);
+        struct hx_type_variable variable = resolve_variable(reader, &reader->variables.v[i]);
         if (variable.type >= from)
             variable.type = number[variable.type - from];
         if (variable.type)

@@ -55,7 +55,10 @@ void hx_typing_put_name(const hx_typing *typing, uint32_t type, bool repeats, st
 static uint64_t size_of(const struct naming *naming, uint32_t type)
 {
     const struct hx_type_table *table = naming->typing->source.table;
-    return type < table->n_types ? table->type[type].size : 0;
+    const uint32_t n = table->n_types;
+    if (type >= n && type - n < naming->typing->maps.names.n)
+        type = naming->typing->maps.names.v[type - n].element;
+    return type < n ? table->type[type].size : 0;
 }
 
 /* What is known by its vtable alone is taken for any of its name. */
