@@ -212,6 +212,16 @@ struct hx_word_type hx_type_word(const struct hx_type_table *table, uint32_t typ
     }
 }
 
+bool hx_type_is_link(const struct hx_type_table *table, uint32_t type, uint64_t offset)
+{
+    const struct hx_word_type word = hx_type_word(table, type, offset, false);
+    struct way way = begin_way(table, type, offset, false);
+    bool within = way.type == word.target;
+    while (step_down(table, &way))
+        within |= way.type == word.target;
+    return word.kind == HX_WORD_POINTER && word.target && within;
+}
+
 bool hx_type_put_path(const struct hx_type_table *table, uint32_t type, uint64_t offset,
                       bool repeat, struct hx_text *text)
 {

@@ -142,6 +142,9 @@ struct hx_word_type {
 struct hx_word_type hx_type_word(const struct hx_type_table *table, uint32_t type, uint64_t offset,
                                  bool repeat);
 
+/* Is that word a pointer to the type of a record that it lies in, as those of a list's head are? */
+bool hx_type_is_link(const struct hx_type_table *table, uint32_t type, uint64_t offset);
+
 /* Appends the path of fields to the scalar at `offset` as a programmer writes it: "next",
  * "pos.x", "[3].slots[2].key"; of a union "name" alone. False: nothing lies there. */
 struct hx_text;

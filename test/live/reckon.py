@@ -59,7 +59,7 @@ class Store:
         if not self.census["holders"]:
             return 1
         own = OF_RANK[e["rank"]]
-        inside = e["rule"] == "piece" or (e["kind"] == "interior" and e["rule"] != "intrusive")
+        inside = e["rule"] == "piece" or (e["kind"] == "interior" and e["rule"] not in ("intrusive", "ring", "inside"))
         if inside and self.interior == "known":
             own = 4
         return 2 if own == 1 and root and root["kind"] in THREAD else own

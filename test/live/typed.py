@@ -748,6 +748,47 @@ def pools_are_whose_they_are(folder):
     check({holders[a] for a in target.types} == {"current"}, {name: holders[a] for a, name in target.types.items()})
 
 
+LIST_PROGRAM = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+struct link { struct link *next, *prev; };
+struct job { long id; char *name; struct link link; };
+static struct link jobs = {&jobs, &jobs};
+struct job *volatile current;
+int main(void)
+{
+    for (int i = 0; i < 2000; i++) {
+        struct job *job = calloc(1, sizeof *job);
+        job->name = calloc(1, 24);
+        job->link.next = &jobs;
+        job->link.prev = jobs.prev;
+        jobs.prev->next = &job->link;
+        jobs.prev = &job->link;
+        current = i == 7 ? job : current;
+        printf("%p job\\n", job);
+    }
+    puts("ready");
+    fflush(stdout);
+    pause();
+    return (int)current->id;
+}
+"""
+
+
+def lists_belong_to_their_heads(folder):
+    """Whose links lie within their blocks, and in which somebody else looks at one: also without debug information."""
+    for flags in (("-g",), ("-g0",)):
+        program = build(folder, LIST_PROGRAM, ".c", "gcc", "-w", "-O2", *flags)
+        store = os.path.join(folder, "store")
+        with Program(program) as target:
+            heapx("snap", target.pid, "-o", store)
+        holders = {int(r["address"]): r["holder"] for r in rows(store, "SELECT address, holder FROM objects")}
+        held = [holders[a] for a in target.types]
+        check(held.count("jobs") >= 1999, f"{flags}: {held.count('jobs')}")
+        os.unlink(store)
+
+
 SCALAR_PROGRAM = """
 #include <signal.h>
 #include <stdio.h>
@@ -911,6 +952,6 @@ def tables_are_kept(folder):
 if __name__ == "__main__":
     TESTS = (c_programs, cxx_programs, objects_of_all_kinds, records_of_all_kinds, lies_are_not_certain,
              debug_files_elsewhere, packed_units_are_told, packed_wrongly, nodes_begin_with_a_link, fields_have_names,
-             thread_locals_have_names, statics_have_functions, pools_are_whose_they_are, numbers_hold_nothing,
-             hints_are_taken, twins_are_told_apart, tables_are_kept)
+             thread_locals_have_names, statics_have_functions, pools_are_whose_they_are,
+             lists_belong_to_their_heads, numbers_hold_nothing, hints_are_taken, twins_are_told_apart, tables_are_kept)
     live.main(*TESTS, turns=TESTS)

@@ -68,7 +68,9 @@ static inline unsigned model_word_round(const struct hx_snapshot *s,
     static const unsigned of_rank[] = {1, 3, 4};
     unsigned rule = HX_EVIDENCE_RULE(evidence);
     bool interior = HX_EVIDENCE_KIND(evidence) == HX_EDGE_INTERIOR;
-    bool intrusive = rule == HX_RULE_intrusive && !(hold->off >> rule & 1);
+    bool intrusive =
+        (rule == HX_RULE_intrusive || rule == HX_RULE_ring || rule == HX_RULE_inside) &&
+        !(hold->off >> rule & 1);
     if (interior && s->interior == HX_INTERIOR_OFF)
         return MODEL_UNREACHED;
     bool piece = rule == HX_RULE_piece && !(hold->off >> rule & 1) && hold->holders;

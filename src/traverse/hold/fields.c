@@ -885,6 +885,18 @@ static enum hx_rule judge_word(const struct fields *fields, hx_obj object, hx_ei
     return !class && is_slack(words->group, i) && is_idle(field) ? HX_RULE_slack : HX_RULE_NONE;
 }
 
+/* An interior word that nothing is said of, or that is a link: is it one of an intrusive list? */
+static enum hx_rule judge_intrusive(const struct fields *fields, hx_obj target, uint64_t value,
+                                    const struct class *class, enum hx_rule rule)
+{
+    if (rule == HX_RULE_link)
+        return is_landing(fields, target, value) ? HX_RULE_ring : rule;
+    return rule == HX_RULE_NONE && class && class->is_intrusive && !is_pool(fields, target) &&
+                   class->place == place_of(fields, target, value)
+               ? HX_RULE_intrusive
+               : rule;
+}
+
 static void judge_object(struct cursor *cursor, hx_obj object, struct words *words)
 {
     const struct fields *fields = cursor->fields;
@@ -899,13 +911,10 @@ static void judge_object(struct cursor *cursor, hx_obj object, struct words *wor
         const struct class *class =
             class_of ? &fields->tables[words->group->owner].classes.v[class_of[i]] : NULL;
         enum hx_rule rule = judge_word(fields, object, e, words, class);
-        if (rule == HX_RULE_NONE && class && class->is_intrusive &&
-            !HX_EVIDENCE_RULE(fields->graph->evidence[e]) &&
-            HX_EVIDENCE_KIND(fields->graph->evidence[e]) == HX_EDGE_INTERIOR &&
-            !is_pool(fields, hx_edge_target(fields->graph->edge[e])) &&
-            class->place ==
-                place_of(fields, hx_edge_target(fields->graph->edge[e]), words->word[i]))
-            rule = HX_RULE_intrusive;
+        if (HX_EVIDENCE_KIND(fields->graph->evidence[e]) == HX_EDGE_INTERIOR &&
+            !HX_EVIDENCE_RULE(fields->graph->evidence[e]))
+            rule = judge_intrusive(fields, hx_edge_target(fields->graph->edge[e]), words->word[i],
+                                   class, rule);
         if (rule != HX_RULE_NONE)
             hx_judge_edge(fields->judge, e, rule);
     }

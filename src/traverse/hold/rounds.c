@@ -33,7 +33,8 @@
 static bool is_interior(hx_evidence evidence, const struct hx_hold_options *options)
 {
     enum hx_rule rule = HX_EVIDENCE_RULE(evidence);
-    if (hx_rule_is_on(options, rule) && (rule == HX_RULE_intrusive || rule == HX_RULE_inside))
+    if (hx_rule_is_on(options, rule) &&
+        (rule == HX_RULE_intrusive || rule == HX_RULE_ring || rule == HX_RULE_inside))
         return false;
     if (hx_rule_is_on(options, rule) && rule == HX_RULE_piece && options->holders)
         return true;

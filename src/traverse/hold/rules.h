@@ -37,7 +37,8 @@ enum hx_rank { HX_RANK_FIRM = 0, HX_RANK_SPARSE = 1, HX_RANK_STRAY = 2 };
     X(20, weak, HX_RANK_STRAY, "a reference that keeps nothing alive")                             \
     X(21, tag, HX_RANK_STRAY, "left over, by a tag beside it")                                     \
     X(22, lent, HX_RANK_SPARSE, "to what others have, as those alike, some of which is gone")      \
-    X(23, inside, HX_RANK_FIRM, "a variable's pointer by its type, into a block of no type")
+    X(23, inside, HX_RANK_FIRM, "a variable's pointer by its type, into a block of no type")       \
+    X(24, ring, HX_RANK_FIRM, "a link of an intrusive list that is answered")
 
 enum hx_rule {
     HX_RULE_NONE = 0,

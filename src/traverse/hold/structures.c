@@ -52,7 +52,7 @@ static void join(hx_obj *of, hx_obj a, hx_obj b)
 
 static bool is_link(unsigned rule)
 {
-    return rule == HX_RULE_link || rule == HX_RULE_chain;
+    return rule == HX_RULE_link || rule == HX_RULE_ring || rule == HX_RULE_chain;
 }
 
 /* Each object by itself; is there a link at all? */
@@ -86,7 +86,7 @@ static void join_links(void *context, unsigned worker, size_t from, size_t to)
                 __builtin_prefetch(&of[hx_edge_target(graph->edge[e + AHEAD])]);
             if (!is_link(rule) || target == i)
                 continue;
-            if (rule == HX_RULE_link)
+            if (rule != HX_RULE_chain)
                 join(of, (hx_obj)i, target);
             else if (__atomic_load_n(&finder->in[target], __ATOMIC_RELAXED) < 2)
                 __atomic_fetch_add(&finder->in[target], 1, __ATOMIC_RELAXED);

@@ -439,11 +439,23 @@ static bool is_into_pool(const hx_typing *typing, const struct hx_graph *graph,
                          const struct hx_root_edge *edge, uint32_t word, const uint64_t *contained)
 {
     const struct hx_type_table *table = typing->source.table;
-    if (edge->kind != HX_EDGE_INTERIOR || !HX_WORD_TARGET(word) || word >= table->n_types ||
-        HX_TYPED_SOURCE(graph->typed[edge->target]) != HX_TYPED_NOT || hx_bit(contained, word))
+    if (!HX_WORD_TARGET(word) || word >= table->n_types || hx_bit(contained, word) ||
+        HX_TYPED_SOURCE(graph->typed[edge->target]) != HX_TYPED_NOT)
         return false;
     const struct hx_type_entry *type = &table->type[word];
     return hx_type_is_record(type) && type->size && type->size < graph->size[edge->target];
+}
+
+/* What a variable's type says of its word that leads into a block. */
+static enum hx_rule judge_interior(const hx_typing *typing, const struct hx_snapshot *snapshot,
+                                   const struct hx_root_edge *edge, uint32_t word,
+                                   const uint64_t *contained)
+{
+    const struct hx_typed_place *place = hx_typing_place(&typing->source, snapshot, edge);
+    if (hx_type_is_link(typing->source.table, place->type, edge->address - place->address))
+        return HX_RULE_intrusive;
+    return is_into_pool(typing, &snapshot->graph, edge, word, contained) ? HX_RULE_inside
+                                                                         : HX_RULE_NONE;
 }
 
 /* Words of variables of the program, which live as long as it does. */
@@ -460,10 +472,13 @@ static hx_error *judge_roots(hx_typing *typing, struct hx_snapshot *snapshot)
             HX_EVIDENCE_RULE(edge->evidence) != HX_RULE_NONE)
             continue;
         HX_TRY(hx_typing_root_word(typing, snapshot, edge, &is_typed, &type, &word));
+        enum hx_rule rule = HX_RULE_NONE;
         if (is_typed && word == HX_WORD_SCALAR)
-            edge->evidence = HX_EVIDENCE(HX_RULE_scalar, edge->kind);
-        else if (is_typed && is_into_pool(typing, &snapshot->graph, edge, word, contained))
-            edge->evidence = HX_EVIDENCE(HX_RULE_inside, edge->kind);
+            rule = HX_RULE_scalar;
+        else if (is_typed && edge->kind == HX_EDGE_INTERIOR)
+            rule = judge_interior(typing, snapshot, edge, word, contained);
+        if (rule != HX_RULE_NONE)
+            edge->evidence = HX_EVIDENCE(rule, edge->kind);
     }
     return NULL;
 }
