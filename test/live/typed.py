@@ -909,6 +909,59 @@ def twins_are_told_apart(folder):
     check(again == types, again)
 
 
+OPAQUE_PARTS = ("""
+#include <stdlib.h>
+struct left { long words[7]; };
+struct impl { int key; struct left *left; struct impl *next; };
+struct impl *make_left(void)
+{
+    struct impl *impl = calloc(1, sizeof *impl);
+    impl->left = calloc(1, sizeof *impl->left);
+    impl->next = calloc(1, sizeof *impl);
+    return impl;
+}
+""", """
+#include <stdlib.h>
+struct right { long words[3]; };
+struct impl { double numbers[5]; struct right *right; };
+struct impl *make_right(void)
+{
+    struct impl *impl = calloc(1, sizeof *impl);
+    impl->right = calloc(1, sizeof *impl->right);
+    return impl;
+}
+""", """
+#include <stdio.h>
+#include <unistd.h>
+struct impl *make_left(void), *make_right(void), *both[20];
+int main(void)
+{
+    for (int i = 0; i < 20; i++)
+        both[i] = i % 2 ? make_left() : make_right();
+    puts("ready");
+    fflush(stdout);
+    pause();
+}
+""")
+
+
+def opaque_twins_are_told_apart(folder):
+    """Who points to them knows a declaration alone, of which two files have each a definition."""
+    parts = [os.path.join(folder, f"{i}.c") for i in range(2)]
+    for path, text in zip(parts, OPAQUE_PARTS):
+        with open(path, "w") as file:
+            file.write(text)
+    for compiler in ("gcc", "clang"):
+        program = build(folder, OPAQUE_PARTS[2], ".c", compiler, "-w", "-g", "-O2", *parts)
+        store = os.path.join(folder, "store")
+        with Program(program) as target:
+            heapx("snap", target.pid, "-o", store)
+        types = {r["type"]: int(r["objects"]) for r in rows(store, "SELECT * FROM types")}
+        want = {"impl (24 bytes)": 20, "impl (48 bytes)": 10, "left": 10, "right": 10}
+        check({name: types.get(name) for name in want} == want, f"{compiler}: {types}")
+        os.unlink(store)
+
+
 def tables_are_kept(folder):
     """A second snapshot has from the cache what the first one has read, and it is the same."""
     cache, store = os.path.join(folder, "cache"), os.path.join(folder, "store")
@@ -953,5 +1006,6 @@ if __name__ == "__main__":
     TESTS = (c_programs, cxx_programs, objects_of_all_kinds, records_of_all_kinds, lies_are_not_certain,
              debug_files_elsewhere, packed_units_are_told, packed_wrongly, nodes_begin_with_a_link, fields_have_names,
              thread_locals_have_names, statics_have_functions, pools_are_whose_they_are,
-             lists_belong_to_their_heads, numbers_hold_nothing, hints_are_taken, twins_are_told_apart, tables_are_kept)
+             lists_belong_to_their_heads, numbers_hold_nothing, hints_are_taken, twins_are_told_apart,
+             opaque_twins_are_told_apart, tables_are_kept)
     live.main(*TESTS, turns=TESTS)

@@ -31,6 +31,7 @@ void hx_word_maps_deinit(struct hx_word_maps *maps)
     free(maps->of);
     hx_pairs_free(&maps->counted);
     hx_pairs_free(&maps->headed);
+    hx_pairs_free(&maps->defined);
     hx_index_free(&maps->by_name);
 }
 
@@ -228,13 +229,24 @@ static hx_error *find_named(struct hx_word_maps *maps, struct hx_text *name, boo
     return NULL;
 }
 
+/* What is one of several; takes these. */
+static hx_error *add_one_of(struct hx_word_maps *maps, const char *name, numbers *types,
+                            uint32_t *ret)
+{
+    HX_TRY(add_name(maps, strdup(name), 0, ret));
+    struct hx_word_name *entry = &maps->names.v[maps->names.n - 1];
+    entry->one_of = true;
+    entry->n = types->n;
+    entry->types = hx_steal(types->v);
+    return NULL;
+}
+
 /* One type, or "T | U | +V": those of them that there are. */
 static hx_error *find_one_of(struct hx_word_maps *maps, const char *target, bool fresh,
                              uint32_t *ret)
 {
     HX_CLEANUP(hx_text_free) struct hx_text name = {0}, all = {0};
     HX_CLEANUP(free_numbers) numbers types = {0}, inside = {0};
-    struct hx_word_name *entry;
     for (const char *at = target; *at;) {
         const size_t length = strcspn(at, "|");
         const bool within = *at == '+';
@@ -249,12 +261,9 @@ static hx_error *find_one_of(struct hx_word_maps *maps, const char *target, bool
     *ret = types.n ? types.v[0] : 0;
     if (types.n + inside.n == 0 || (types.n == 1 && !strpbrk(target, "|+")))
         return NULL;
-    HX_TRY(add_name(maps, strdup(all.s), 0, ret));
-    entry = &maps->names.v[maps->names.n - 1];
-    entry->one_of = true;
-    entry->inside = inside.n ? HX_WORD_TYPE(inside.v[inside.n - 1]) : 0;
-    entry->n = types.n;
-    entry->types = hx_steal(types.v);
+    HX_TRY(add_one_of(maps, all.s, &types, ret));
+    if (inside.n)
+        maps->names.v[maps->names.n - 1].inside = HX_WORD_TYPE(inside.v[inside.n - 1]);
     return NULL;
 }
 
@@ -355,6 +364,34 @@ static uint32_t word_of_pointer(const struct hx_type_table *table, const struct 
     return says ? type->target : plain ? HX_WORD_PLAIN : HX_WORD_ANY;
 }
 
+/* What is only declared where a pointer is, and which several other files have: any of these. */
+static hx_error *find_definitions(struct hx_word_maps *maps, uint32_t declared, uint32_t *ret)
+{
+    HX_CLEANUP(free_numbers) numbers all = {0};
+    const char *name = hx_type_table_name(maps->table, declared);
+    uint32_t *known;
+    HX_TRY(hx_pairs_at(&maps->defined, declared, &known));
+    if (*known == HX_NO_PAIR) {
+        *known = declared;
+        if (*name)
+            HX_TRY(find_all(maps, name, &all));
+        if (all.n > 1 && !is_declared(maps, all.v[0]))
+            HX_TRY(add_one_of(maps, name, &all, known));
+    }
+    *ret = *known;
+    return NULL;
+}
+
+static hx_error *map_pointer(struct mapping *mapping, const struct part *part)
+{
+    struct hx_word_maps *maps = mapping->maps;
+    uint32_t word = word_of_pointer(maps->table, &maps->table->type[part->type]);
+    if (HX_WORD_TARGET(word) && is_declared(maps, word))
+        HX_TRY(find_definitions(maps, word, &word));
+    set_word(mapping->map, part->offset, word);
+    return NULL;
+}
+
 static hx_error *push_elements(struct mapping *mapping, const struct part *part, uint64_t *left)
 {
     const struct hx_type_table *table = mapping->maps->table;
@@ -422,8 +459,7 @@ static hx_error *map_part(struct mapping *mapping, const struct part *part, uint
     const struct hx_type_entry *type = &table->type[part->type];
     switch ((enum hx_type_kind)type->kind) {
     case HX_TYPE_POINTER:
-        set_word(mapping->map, part->offset, word_of_pointer(table, type));
-        return NULL;
+        return map_pointer(mapping, part);
     case HX_TYPE_ARRAY:
         return push_elements(mapping, part, left);
     case HX_TYPE_RECORD:

@@ -66,6 +66,7 @@ struct hx_word_maps {
     HX_VEC(struct hx_word_name) names; /* number n_types + index */
     struct hx_pairs counted;           /* elements to numbers of arrays behind their number */
     struct hx_pairs headed;            /* heads to numbers */
+    struct hx_pairs defined;           /* what is only declared to it, or to one of several */
     struct hx_index by_name;           /* records, what is only declared, and names of hints */
     uint64_t seed, words;
     bool indexed;
