@@ -187,8 +187,9 @@ static hx_error *widen_vote(struct hx_spread *spread, hx_obj object, uint32_t fr
     if (several) {
         vote->confidence = HX_CONFIDENCE_GUESS;
         HX_TRY(hx_word_map_of(&spread->typing->maps, vote->type, &map));
-        if (vote->fit == HX_FIT_NOT || (vote->fit == HX_FIT_SEVERAL &&
-                                        (self || !edges_agree(spread, object, map, vote->fit)))) {
+        if (vote->fit == HX_FIT_NOT || vote->fit == HX_FIT_ONE ||
+            (vote->fit == HX_FIT_SEVERAL &&
+             (self || !edges_agree(spread, object, map, vote->fit)))) {
             vote->fit = HX_FIT_ONE;
             return hx_word_maps_headed(&spread->typing->maps, vote->type, &vote->type);
         }
