@@ -777,7 +777,8 @@ int main(void)
 
 
 def lists_belong_to_their_heads(folder):
-    """Whose links lie within their blocks, and in which somebody else looks at one: also without debug information."""
+    """Whose links lie within their blocks, and in which somebody else looks at one: also without debug information;
+    with it what they are is guessed by what has such a link and their size."""
     for flags in (("-g",), ("-g0",)):
         program = build(folder, LIST_PROGRAM, ".c", "gcc", "-w", "-O2", *flags)
         store = os.path.join(folder, "store")
@@ -786,6 +787,8 @@ def lists_belong_to_their_heads(folder):
         holders = {int(r["address"]): r["holder"] for r in rows(store, "SELECT address, holder FROM objects")}
         held = [holders[a] for a in target.types]
         check(held.count("jobs") >= 1999, f"{flags}: {held.count('jobs')}")
+        types = {r["type"]: (int(r["objects"]), r["confidence"]) for r in rows(store, "SELECT * FROM types")}
+        check(flags == ("-g0",) or types.get("job") == (2000, "guess"), f"{flags}: {types}")
         os.unlink(store)
 
 

@@ -1,4 +1,5 @@
-/* fits.c - can a block be of a type by its size, and what larger types begin with that one. */
+/* fits.c - can a block be of a type by its size, and what larger types begin with that one, or have
+ * it within. */
 #include "traverse/typing/typing_private.h"
 
 #include <stdlib.h>
@@ -202,4 +203,89 @@ void hx_outer_types_deinit(struct hx_outer_types *outer)
     free(outer->first);
     free(outer->next);
     hx_pairs_free(&outer->known);
+}
+
+/* --- what has a type within ------------------------------------------------------- */
+
+static bool is_within(const struct hx_type_field *field)
+{
+    return field->offset && !(field->flags & (HX_FIELD_VIRTUAL | HX_FIELD_BITS));
+}
+
+/* For each type the fields that are one, as lists. */
+static hx_error *list_fields(struct hx_container_types *containers,
+                             const struct hx_type_table *table)
+{
+    containers->field_1 = calloc(table->n_types, sizeof *containers->field_1);
+    containers->next_1 = calloc((size_t)table->n_fields + 1, sizeof *containers->next_1);
+    containers->owner = calloc((size_t)table->n_fields + 1, sizeof *containers->owner);
+    HX_NEED(containers->field_1 && containers->next_1 && containers->owner);
+    for (uint32_t i = 1; i < table->n_types; i++)
+        for (uint32_t k = 0; table->type[i].kind == HX_TYPE_RECORD && k < table->type[i].n; k++) {
+            const uint32_t number = table->type[i].first + k;
+            const struct hx_type_field *field = &table->field[number];
+            if (!is_within(field) || !hx_type_is_record(&table->type[field->type]))
+                continue;
+            containers->owner[number] = i;
+            containers->next_1[number] = containers->field_1[field->type];
+            containers->field_1[field->type] = number + 1;
+        }
+    return NULL;
+}
+
+static uint32_t find_container(const struct hx_container_types *containers,
+                               const struct hx_type_table *table, uint32_t part, uint64_t size,
+                               uint64_t requested)
+{
+    uint32_t found = 0, left = OUTER;
+    for (uint32_t at = containers->field_1[part]; at; at = containers->next_1[at - 1]) {
+        const uint32_t owner = containers->owner[at - 1];
+        if (!left--)
+            return 0;
+        if (owner == found || !*hx_type_table_name(table, owner) ||
+            hx_typing_fit(table, owner, size, requested) != HX_FIT_ONE)
+            continue;
+        if (found)
+            return 0;
+        found = owner;
+    }
+    return found;
+}
+
+hx_error *hx_container_type(struct hx_container_types *containers,
+                            const struct hx_type_table *table, uint32_t part, uint64_t size,
+                            uint64_t requested, uint32_t *ret)
+{
+    const bool asked = requested != HX_NO_REQUEST;
+    const uint64_t bytes = asked ? requested : size;
+    uint32_t *known;
+    *ret = 0;
+    if (!containers->field_1)
+        HX_TRY(list_fields(containers, table));
+    if (!containers->field_1[part] || bytes > UINT32_MAX / 2)
+        return NULL;
+    HX_TRY(hx_pairs_at(&containers->known, hx_pair_key(part, (uint32_t)bytes * 2 + asked), &known));
+    if (*known == HX_NO_PAIR)
+        *known = find_container(containers, table, part, size, requested);
+    *ret = *known;
+    return NULL;
+}
+
+void hx_container_types_deinit(struct hx_container_types *containers)
+{
+    free(containers->field_1);
+    free(containers->next_1);
+    free(containers->owner);
+    hx_pairs_free(&containers->known);
+}
+
+bool hx_typing_contains(const struct hx_type_table *table, uint32_t record, uint32_t part)
+{
+    const struct hx_type_entry *type = &table->type[record];
+    bool found = false;
+    for (uint32_t i = 0; type->kind == HX_TYPE_RECORD && i < type->n && !found; i++) {
+        const struct hx_type_field *field = &table->field[type->first + i];
+        found = is_within(field) && field->type == part;
+    }
+    return found;
 }

@@ -89,5 +89,7 @@ bool hx_typing_speaks_for(const struct hx_spread *spread, enum hx_edge_kind kind
     type = type < n ? hx_typing_element(spread->table, type) : type;
     if (kind == HX_EDGE_KNOWN)
         return has >= n && !(has & HX_TYPE_BY_VTABLE) && maps->names.v[has - n].element == type;
+    if (kind == HX_EDGE_INTERIOR)
+        return has < n && type < n && hx_typing_contains(spread->table, has, type);
     return kind == HX_EDGE_START && hx_typing_is_a(spread, has, type);
 }

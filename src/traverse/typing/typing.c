@@ -313,6 +313,30 @@ static hx_error *vote_for_counted(struct hx_spread *spread, hx_obj object, uint3
     return NULL;
 }
 
+/* A word points to a part within: a link of a list, say. Which record has such parts there is told
+ * by the block's size alone, so that it is a guess. */
+static hx_error *vote_for_container(struct hx_spread *spread, hx_obj object, uint32_t word)
+{
+    const struct hx_graph *graph = spread->graph;
+    const struct hx_type_table *table = spread->table;
+    struct hx_vote vote = {.fit = HX_FIT_ONE, .confidence = HX_CONFIDENCE_GUESS};
+    const struct hx_word_map *map;
+    const uint32_t part = HX_WORD_TYPE(word);
+    if (HX_TYPED_SOURCE(spread->known[object].typed) != HX_TYPED_NOT || part >= table->n_types ||
+        !hx_type_is_record(&table->type[part]))
+        return NULL;
+    HX_TRY(
+        hx_container_type(&spread->typing->containers, table, part, hx_known_size(spread, object),
+                          graph->requested ? graph->requested[object] : HX_NO_REQUEST, &vote.type));
+    if (!vote.type)
+        return NULL;
+    HX_TRY(hx_word_map_of(&spread->typing->maps, vote.type, &map));
+    const struct hx_agreement is = hx_typing_agreement(graph, object, map, vote.fit);
+    return is.good && !is.bad && !hx_typing_lacks_vtable(graph, object, map)
+               ? give_type(spread, object, &vote, map)
+               : NULL;
+}
+
 /* What an edge says through a word. */
 static hx_error *vote_by_edge(struct hx_spread *spread, enum hx_edge_kind kind, hx_obj object,
                               uint32_t word, uint32_t from)
@@ -323,7 +347,9 @@ static hx_error *vote_by_edge(struct hx_spread *spread, enum hx_edge_kind kind, 
         return vote_for_one_of(spread, kind, object, word);
     if (kind == HX_EDGE_START)
         return vote_for(spread, object, word, from);
-    return kind == HX_EDGE_KNOWN ? vote_for_counted(spread, object, word) : NULL;
+    return kind == HX_EDGE_KNOWN      ? vote_for_counted(spread, object, word)
+           : kind == HX_EDGE_INTERIOR ? vote_for_container(spread, object, word)
+                                      : NULL;
 }
 
 /* --- along the edges ------------------------------------------------------------- */
@@ -711,6 +737,7 @@ void hx_typing_destroy(hx_typing *typing)
         return;
     hx_word_maps_deinit(&typing->maps);
     hx_outer_types_deinit(&typing->outer);
+    hx_container_types_deinit(&typing->containers);
     hx_pairs_free(&typing->classes);
     hx_vec_free(&typing->number);
     free(typing);

@@ -19,9 +19,17 @@ struct hx_outer_types {
     struct hx_pairs known;  /* of types and sizes */
 };
 
+/* Types by what they have within, not at their start. */
+struct hx_container_types {
+    uint32_t *field_1, *next_1; /* of each type: a field that is one, plus 1; the next one alike */
+    uint32_t *owner;            /* of each field: the record that it is in */
+    struct hx_pairs known;      /* of types and sizes */
+};
+
 struct hx_typing {
     struct hx_typing_source source;
     struct hx_outer_types outer;
+    struct hx_container_types containers;
     struct hx_pairs classes; /* types of the table to those of vtables, as these were */
     struct hx_word_maps maps;
     HX_VEC(uint32_t) number; /* of each of snapshot.types: in the table, or as above */
@@ -55,6 +63,15 @@ hx_error *hx_outer_type(struct hx_outer_types *outer, const struct hx_type_table
                         uint32_t type, uint64_t size, uint64_t requested, bool bases, uint32_t *ret,
                         bool *ret_several);
 void hx_outer_types_deinit(struct hx_outer_types *outer);
+
+/* *ret: the only record with a name that has a part within, and that a block of that size can be
+ * one of; 0: there is none, or several. */
+hx_error *hx_container_type(struct hx_container_types *containers,
+                            const struct hx_type_table *table, uint32_t part, uint64_t size,
+                            uint64_t requested, uint32_t *ret);
+void hx_container_types_deinit(struct hx_container_types *containers);
+/* Has a record a part within? */
+bool hx_typing_contains(const struct hx_type_table *table, uint32_t record, uint32_t part);
 
 /* Appends what objects of a type are called: "Node", "Node *[]". */
 void hx_typing_put_name(const hx_typing *typing, uint32_t type, bool repeats, struct hx_text *text);
