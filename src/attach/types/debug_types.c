@@ -182,8 +182,9 @@ static hx_error *name_statics(struct hx_snapshot *snapshot, const debug_files *f
                 variable->tls ? HX_NO_PAIR
                               : hx_pairs_find(&statics, files->v[i].bias + variable->vaddr);
             HX_CLEANUP(hx_text_free) struct hx_text called = {0};
-            if (number != HX_NO_PAIR)
-                put_static(snapshot->roots.v[number].symbol, name, &called);
+            if (number == HX_NO_PAIR)
+                continue;
+            put_static(snapshot->roots.v[number].symbol, name, &called);
             HX_NEED(!called.failed);
             if (!called.n)
                 continue;

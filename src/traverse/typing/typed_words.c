@@ -461,8 +461,7 @@ static enum hx_rule judge_interior(const hx_typing *typing, const struct hx_snap
 /* Words of variables of the program, which live as long as it does. */
 static hx_error *judge_roots(hx_typing *typing, struct hx_snapshot *snapshot)
 {
-    HX_FREE uint64_t *contained = NULL;
-    HX_TRY(find_contained(typing->source.table, &contained));
+    HX_FREE uint64_t *contained = NULL; /* only where a variable leads into a block */
     for (size_t i = 0; i < snapshot->root_edges.n; i++) {
         struct hx_root_edge *edge = &snapshot->root_edges.v[i];
         const struct hx_root *root = &snapshot->roots.v[edge->root];
@@ -475,8 +474,11 @@ static hx_error *judge_roots(hx_typing *typing, struct hx_snapshot *snapshot)
         enum hx_rule rule = HX_RULE_NONE;
         if (is_typed && word == HX_WORD_SCALAR)
             rule = HX_RULE_scalar;
-        else if (is_typed && edge->kind == HX_EDGE_INTERIOR)
+        else if (is_typed && edge->kind == HX_EDGE_INTERIOR) {
+            if (!contained)
+                HX_TRY(find_contained(typing->source.table, &contained));
             rule = judge_interior(typing, snapshot, edge, word, contained);
+        }
         if (rule != HX_RULE_NONE)
             edge->evidence = HX_EVIDENCE(rule, edge->kind);
     }
