@@ -1,4 +1,4 @@
-/* cfi_bytes.h - reading the numbers and addresses of .eh_frame; for cfi.c alone.
+/* cfi_bytes.h - reading the numbers and addresses of .eh_frame and of DWARF.
  *
  * All reading goes through a cursor that fails once and then stays failed, giving zeros, so that
  * what follows may test it late. In a header, so that cfi.c stays one file to compile.

@@ -8,7 +8,9 @@
 #include "base/timing.h"
 #include "model/process.h"
 #include "sym/code/code.h"
+#include "sym/reading.h"
 
+#include <dwarf.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -990,6 +992,47 @@ static void test_damaged(void **state)
     assert_true(named > rounds / 8); /* else it tested nothing */
 }
 
+/* Lists of locations whose expressions are longer than memory: the places of variables are left
+ * out, and whoever reads the file goes on. */
+static void test_endless_lists(void **state)
+{
+    (void)state;
+    static const uint8_t endless[] = {
+        DW_LLE_default_location, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0xa4, 0x01};
+    static const char source[] = "int use(int);\n"
+                                 "int outer(int a, int b) { int c = use(a); use(c);\n"
+                                 "  return use(a + b + c); }\n";
+    enum { HEADER = 12 };
+    write_file("lists.c", source, sizeof source - 1);
+    if (!run("${CC:-cc} -O2 -gdwarf-5 -shared -fPIC lists.c -o lists.so && "
+             "objcopy --dump-section .debug_loclists=lists lists.so"))
+        skip();
+    for (size_t shift = 0; shift <= sizeof endless; shift++) {
+        size_t n, locals = 0;
+        HX_FREE uint8_t *lists = read_whole("lists", &n);
+        /* One of them begins where a list does; the last round leaves all as it is. */
+        for (size_t at = HEADER + shift; shift < sizeof endless && at < n; at++)
+            lists[at] = endless[(at - HEADER - shift) % sizeof endless];
+        write_file("changed", lists, n);
+        assert_true(run("objcopy --update-section .debug_loclists=changed lists.so changed.so"));
+        hx_code *code = create();
+        uint32_t file = add_file(code, "changed.so", 0x7f0000000000);
+        struct found outer = find(code, file, "outer");
+        for (uint64_t at = outer.vaddr; at < outer.vaddr + outer.size; at++) {
+            const struct hx_code_local *local;
+            const char *function;
+            locals += hx_code_frame(code, file, at, &function, &local);
+        }
+        struct hx_text told = {0};
+        uint64_t parts;
+        hx_reading_tell(hx_code_reading(code), &told, &parts);
+        assert_null(strstr(hx_text_str(&told), "ended"));
+        hx_text_free(&told);
+        assert_int_equal(locals > 0, shift == sizeof endless);
+        hx_code_destroy(code);
+    }
+}
+
 /* --- the second opinion ------------------------------------------------------ */
 
 /* Compares `rounds` addresses of a file with what addr2line says of them. Where no symbol covers
@@ -1062,8 +1105,9 @@ int main(void)
         cmocka_unit_test(test_cxx),           cmocka_unit_test(test_versions),
         cmocka_unit_test(test_self),          cmocka_unit_test(test_vdso),
         cmocka_unit_test(test_replaced),      cmocka_unit_test(test_no_files),
-        cmocka_unit_test(test_damaged),       cmocka_unit_test(test_many),
-        cmocka_unit_test(test_addr2line),     cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_damaged),       cmocka_unit_test(test_endless_lists),
+        cmocka_unit_test(test_many),          cmocka_unit_test(test_addr2line),
+        cmocka_unit_test(test_threads),
     };
     return unit_run_some_with(tests, enter, leave);
 }

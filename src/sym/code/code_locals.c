@@ -5,7 +5,10 @@
  */
 #include "sym/code/code_private.h"
 
+#include "sym/cfi_bytes.h"
+
 #include <dwarf.h>
+#include <gelf.h>
 #include <string.h>
 
 #define BLOCKS_MAX 64 /* lexical blocks within each other */
@@ -14,6 +17,9 @@
 
 /* Numbers of DWARF's, for x86-64. */
 enum { REG_RBP = 6, REG_RSP = 7 };
+
+/* What lies before the offsets in a table of lists, 32-bit DWARF. */
+enum { LISTS_HEADER = 12 };
 
 struct locals {
     struct hx_code_dwarf *dwarf;
@@ -26,13 +32,99 @@ struct locals {
     size_t n, max;
 };
 
+/* --- lists of locations ----------------------------------------------------------- */
+
+static struct hx_cfi_bytes lists_of(Dwarf_CU *cu)
+{
+    Elf *elf = dwarf_getelf(dwarf_cu_getdwarf(cu));
+    Elf_Scn *section = NULL;
+    size_t names;
+    if (elf_getshdrstrndx(elf, &names) != 0)
+        return (struct hx_cfi_bytes){0};
+    while ((section = elf_nextscn(elf, section))) {
+        GElf_Shdr header;
+        const char *name =
+            gelf_getshdr(section, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
+        Elf_Data *data =
+            name && strncmp(name, ".debug_loclists", 15) == 0 ? elf_getdata(section, NULL) : NULL;
+        if (data && data->d_buf)
+            return (struct hx_cfi_bytes){.bytes = data->d_buf, .len = data->d_size};
+    }
+    return (struct hx_cfi_bytes){0};
+}
+
+/* Reads one entry: where it holds, then an expression. False: it is the last. */
+static bool pass_entry(struct cursor *list)
+{
+    switch (read_u8(list)) {
+    case DW_LLE_base_addressx:
+        (void)read_uleb(list);
+        return true;
+    case DW_LLE_base_address:
+        (void)read_u64(list);
+        return true;
+    case DW_LLE_startx_endx:
+    case DW_LLE_startx_length:
+    case DW_LLE_offset_pair:
+        (void)read_uleb(list);
+        (void)read_uleb(list);
+        break;
+    case DW_LLE_start_end:
+        skip(list, 16);
+        break;
+    case DW_LLE_start_length:
+        (void)read_u64(list);
+        (void)read_uleb(list);
+        break;
+    case DW_LLE_default_location:
+        break;
+    default: /* the end, or one that libdw refuses */
+        return false;
+    }
+    skip(list, read_uleb(list));
+    return true;
+}
+
+/* Whether the list that a location is, in DWARF 5, ends within its section: libdw (0.188) adds the
+ * length of an expression to its own place unseen, and reads there. */
+static bool list_ends(Dwarf_Attribute *attr)
+{
+    const unsigned form = dwarf_whatform(attr);
+    Dwarf_Half version;
+    Dwarf_Die unit;
+    Dwarf_Word at;
+    if ((form != DW_FORM_sec_offset && form != DW_FORM_loclistx) ||
+        dwarf_cu_info(attr->cu, &version, NULL, &unit, NULL, NULL, NULL, NULL) != 0 || version < 5)
+        return true;
+    if (dwarf_formudata(attr, &at) != 0)
+        return false;
+    const struct hx_cfi_bytes lists = lists_of(attr->cu);
+    if (form == DW_FORM_loclistx) {
+        Dwarf_Attribute base_attr;
+        Dwarf_Word base;
+        if (!dwarf_attr(&unit, DW_AT_loclists_base, &base_attr) ||
+            dwarf_formudata(&base_attr, &base) != 0)
+            base = LISTS_HEADER;
+        if (base > lists.len || at >= lists.len / 4)
+            return false;
+        struct cursor offset = cursor_at(&lists, base + at * 4);
+        at = base + read_u32(&offset);
+        if (offset.bad)
+            return false;
+    }
+    struct cursor list = cursor_at(&lists, at);
+    while (!list.bad && pass_entry(&list))
+        ;
+    return !list.bad;
+}
+
 /* --- where --------------------------------------------------------------------- */
 
 static bool location_op(const struct locals *locals, Dwarf_Attribute *attr, Dwarf_Op *ret)
 {
     Dwarf_Op *op;
     size_t n;
-    if (dwarf_getlocation_addr(attr, locals->vaddr, &op, &n, 1) != 1 || n != 1)
+    if (!list_ends(attr) || dwarf_getlocation_addr(attr, locals->vaddr, &op, &n, 1) != 1 || n != 1)
         return false;
     *ret = *op;
     return true;
