@@ -138,7 +138,7 @@ def types_of_both_languages(folder):
 
 def slow_program(folder):
     spec = importlib.util.spec_from_file_location(
-        "bench_types", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../bench/types.py"))
+        "bench_types", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../bench/types_cost.py"))
     bench = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(bench)
     return bench.programs(folder, 40)[1]

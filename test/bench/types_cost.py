@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
-"""types.py - what types cost: large debug information, and eleven million objects.
+"""types_cost.py - what types cost: large debug information, and eleven million objects.
 
-    types.py [--megabytes N] [--objects N]
+    types_cost.py [--megabytes N] [--objects N]
 
 Run by scripts/bench types. A program whose .debug_info of N MB (200; 1000 is the issue's) is made here,
 unit by unit, beside the same one without: the first screen, and the types of that file, first and

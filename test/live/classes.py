@@ -1,5 +1,5 @@
 #!/usr/bin/env -S python3 -B
-"""types.py - are the types of a C++ program served as the program itself knows them?
+"""classes.py - are the types of a C++ program served as the program itself knows them?
 
 Snapshots of test/live/classes in the shapes that programs come in; every block that it
 tells of is compared with `objects`, and the view `types` with the sums over `objects`.
