@@ -6,7 +6,8 @@
  * those of others; half of the threads then end. FILE gets two words of each live block: its
  * address, and how many bytes of it the allocator says may be used. Then it says "ready" and waits.
  * fork: a child tells and waits in its place; forever: it goes on until it is killed, and says
- * "ready" first; nothreads: one thread does all; small: no block is larger than 200 bytes.
+ * "ready" first, with the place and the length of its table of blocks: what that has is live;
+ * nothreads: one thread does all; small: no block is larger than 200 bytes.
  *
  * It is built for each allocator: PREFIX(malloc) is its malloc (je_malloc, mi_malloc, ...), USABLE
  * what tells usable sizes.
@@ -177,7 +178,7 @@ static void run_threads(void)
     for (uintptr_t i = 0; i < THREADS; i++)
         pthread_create(&thread[i], NULL, worker, (void *)i);
     if (forever) {
-        write(1, "ready\n", 6);
+        dprintf(1, "ready %p %lu\n", (void *)slot, (unsigned long)n_slots);
         pause();
     }
     pthread_barrier_wait(&barrier);

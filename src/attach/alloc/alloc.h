@@ -32,6 +32,9 @@ struct hx_guard {
 };
 void hx_guard_deinit(struct hx_guard *guard);
 
+/* Adds code that makes updates without locks. */
+hx_error *hx_guard_lockless(struct hx_guard *guard, struct hx_range code);
+
 /* Reads the live target or an image; false when a byte cannot be read. */
 struct hx_peek {
     bool (*read)(void *context, uint64_t addr, void *dst, size_t len);

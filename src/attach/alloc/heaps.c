@@ -14,6 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+hx_error *hx_guard_lockless(struct hx_guard *guard, struct hx_range code)
+{
+    HX_NEED(hx_vec_push(&guard->code, code));
+    guard->lockless = true;
+    return NULL;
+}
+
 void hx_guard_deinit(struct hx_guard *guard)
 {
     hx_vec_free(&guard->locks);
@@ -401,13 +408,36 @@ static hx_error *find_all(struct heaps *heaps, struct present *ret, size_t *ret_
     return NULL;
 }
 
+/* What a thread does that is inside code which takes no lock may be half done. */
+static size_t count_inside(const struct hx_snapshot *snapshot, const struct hx_guard *guard)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < snapshot->n_threads && guard->lockless; i++) {
+        const struct hx_thread *thread = &snapshot->thread[i];
+        for (size_t k = 0; thread->has_regs && k < guard->code.n; k++)
+            n += thread->pc >= guard->code.v[k].start && thread->pc < guard->code.v[k].end;
+    }
+    return n;
+}
+
 static hx_error *walk_one(struct heaps *heaps, struct present *present)
 {
     enum hx_walk_verdict verdict = HX_WALK_OK;
-    HX_TRY(present->allocator->walk(present->state, heaps->snapshot, &present->share,
-                                    heaps->excluded, heaps->progress, &verdict));
+    struct hx_snapshot *snapshot = heaps->snapshot;
+    HX_TRY(present->allocator->walk(present->state, snapshot, &present->share, heaps->excluded,
+                                    heaps->progress, &verdict));
     if (!present->share.name)
         return NULL;
+    HX_CLEANUP(hx_guard_deinit) struct hx_guard guard = {0};
+    HX_TRY(present->allocator->guard(present->state, heaps->target, &guard));
+    const size_t inside = count_inside(snapshot, &guard);
+    if (inside) {
+        hx_snapshot_note(snapshot, true,
+                         "%zu threads were inside %s at the stop: a few blocks can be wrong",
+                         inside, present->share.name);
+        hx_snapshot_lose(snapshot, "threads inside an allocator at the stop", inside, 0, 0);
+        verdict = HX_WALK_TORN;
+    }
     return add_heap(heaps, &present->share, verdict);
 }
 

@@ -20,7 +20,6 @@ struct all {
     struct hx_snapshot *snapshot;
     struct hx_allocator_share *share;
     const struct hx_progress *progress;
-    size_t inside; /* threads in its code */
 };
 
 /* --- arenas and their base blocks ---------------------------------------------------------- */
@@ -306,30 +305,10 @@ static enum hx_walk_verdict judge(struct all *all)
         else if (count_bad(walk) && verdict == HX_WALK_OK)
             verdict = HX_WALK_BAD;
     }
-    if (all->inside) {
-        hx_snapshot_note(all->snapshot, true,
-                         "%zu threads were inside jemalloc at the stop: a few blocks can be wrong",
-                         all->inside);
-        hx_snapshot_lose(all->snapshot, "threads inside an allocator at the stop", all->inside, 0,
-                         0);
-        return HX_WALK_TORN;
-    }
     return told && verdict == HX_WALK_OK ? HX_WALK_TORN : verdict;
 }
 
 /* --- the walk ------------------------------------------------------------------------------ */
-
-static size_t count_inside(const struct all *all)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < all->snapshot->n_threads; i++) {
-        const struct hx_thread *thread = &all->snapshot->thread[i];
-        for (size_t k = 0; thread->has_regs && k < all->found->code.n; k++)
-            n +=
-                thread->pc >= all->found->code.v[k].start && thread->pc < all->found->code.v[k].end;
-    }
-    return n;
-}
 
 static hx_error *exclude_globals(const struct hx_jemalloc_walk *walk, hx_ranges *excluded)
 {
@@ -390,7 +369,6 @@ static hx_error *finish(struct all *all, hx_ranges *excluded, enum hx_walk_verdi
 
 static hx_error *do_walk(struct all *all, hx_ranges *excluded, enum hx_walk_verdict *ret)
 {
-    all->inside = count_inside(all);
     for (size_t i = 0; i < all->found->n; i++)
         HX_TRY(gather(all, i));
     HX_TRY(hx_slabs_sort(&all->slabs));
@@ -399,7 +377,7 @@ static hx_error *do_walk(struct all *all, hx_ranges *excluded, enum hx_walk_verd
     const char *refused = why_refused(all);
     if (!refused)
         return finish(all, excluded, ret);
-    *ret = all->inside ? HX_WALK_TORN : HX_WALK_BAD;
+    *ret = HX_WALK_BAD;
     return note_evidence(all, refused);
 }
 
@@ -420,9 +398,7 @@ static hx_error *jemalloc_walk(void *state, struct hx_snapshot *snapshot,
 
 static void jemalloc_end(void *state)
 {
-    struct hx_jemalloc *found = state;
-    hx_vec_free(&found->code);
-    free(found);
+    free(state);
 }
 
 const struct hx_allocator hx_allocator_jemalloc = {.name = "jemalloc",

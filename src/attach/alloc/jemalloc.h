@@ -61,7 +61,6 @@ struct hx_jemalloc_heap {
 struct hx_jemalloc {
     struct hx_jemalloc_heap heap[HX_JEMALLOC_HEAPS];
     size_t n;
-    hx_ranges code; /* of all; what a thread that is inside does, may be half done */
 };
 
 /* The record of an extent. */

@@ -5,6 +5,7 @@
  * heads alone. Then an arena must lead to a base that has its number.
  */
 #include "attach/alloc/jemalloc.h"
+#include "attach/alloc/module_data.h"
 
 #include "base/cleanup.h"
 
@@ -269,23 +270,12 @@ static struct hx_range code_of(hx_modules *modules, size_t module)
                                                                         : (struct hx_range){0};
 }
 
-static hx_error *add_code(const struct hx_alloc_target *target, struct hx_jemalloc *found)
+static hx_error *add_code(const struct hx_alloc_target *target, size_t module, struct hx_guard *ret)
 {
-    for (size_t i = 0; i < found->n; i++) {
-        size_t module = found->heap[i].module;
-        if (!strstr(hx_module_name(target->modules, module), "jemalloc")) {
-            struct hx_range code = code_of(target->modules, module);
-            if (code.end)
-                HX_NEED(hx_vec_push(&found->code, code));
-            continue;
-        }
-        for (size_t k = 0; k < target->n_mappings; k++) {
-            const struct hx_mapping *m = &target->mapping[k];
-            if (m->prot & HX_PROT_X && hx_modules_find(target->modules, m->start) == module)
-                HX_NEED(hx_vec_push(&found->code, (struct hx_range){m->start, m->end}));
-        }
-    }
-    return NULL;
+    if (strstr(hx_module_name(target->modules, module), "jemalloc"))
+        return hx_guard_module(target, module, "jemalloc", NULL, 0, ret);
+    struct hx_range code = code_of(target->modules, module);
+    return code.end ? hx_guard_lockless(ret, code) : NULL;
 }
 
 /* A thread that was stopped on the way into or out of a mutex is not out of jemalloc. */
@@ -331,11 +321,10 @@ hx_error *hx_jemalloc_guard(void *state, const struct hx_alloc_target *target, s
     const size_t bytes = HX_JEMALLOC_ARENAS_MAX * sizeof(uint64_t);
     HX_FREE uint64_t *arena = malloc(bytes);
     HX_NEED(arena);
-    for (size_t i = 0; i < found->code.n; i++)
-        HX_NEED(hx_vec_push(&ret->code, found->code.v[i]));
-    if (found->code.n)
+    for (size_t i = 0; i < found->n; i++)
+        HX_TRY(add_code(target, found->heap[i].module, ret));
+    if (ret->lockless)
         HX_TRY(add_mutex_code(target->modules, ret));
-    ret->lockless = found->code.n != 0;
     for (size_t i = 0; i < found->n; i++) {
         const struct hx_jemalloc_heap *heap = &found->heap[i];
         if (!heap->layout)
@@ -359,7 +348,6 @@ static hx_error *do_find(struct search *search, struct hx_allocator_share *share
         search_module(search, i);
     if (!search->found->n)
         return NULL;
-    HX_TRY(add_code(search->target, search->found));
     return name_share(search->target, search->found, share);
 }
 
@@ -376,7 +364,6 @@ hx_error *hx_jemalloc_find(const struct hx_alloc_target *target, struct hx_alloc
         *ret_state = found;
         return NULL;
     }
-    hx_vec_free(&found->code);
     free(found);
     return err;
 }

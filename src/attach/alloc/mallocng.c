@@ -47,6 +47,7 @@ struct state {
     uint64_t context, secret, head;
     const struct shape *shape;
     struct hx_range code;
+    bool own;      /* nothing else lies in the code */
     uint64_t lock; /* 0: not known */
 };
 
@@ -122,6 +123,7 @@ static hx_error *mallocng_find(const struct hx_alloc_target *target,
     if (!by_symbol && !hx_musl_search(target, try_data, &found, &i))
         return NULL;
     hx_musl_code(target->modules, i, &found.code);
+    found.own = hx_musl_is_library(target->modules, i);
     struct state *state = malloc(sizeof *state);
     HX_NEED(state);
     *state = found;
@@ -139,7 +141,9 @@ static hx_error *mallocng_guard(void *context, const struct hx_alloc_target *tar
 {
     (void)target;
     const struct state *state = context;
-    if (state->code.start < state->code.end)
+    if (state->code.start < state->code.end && state->own)
+        HX_TRY(hx_guard_lockless(ret, state->code)); /* free() takes its lock at the end */
+    else if (state->code.start < state->code.end)
         HX_NEED(hx_vec_push(&ret->code, state->code));
     if (state->lock)
         HX_NEED(hx_vec_push(&ret->locks, (struct hx_lock_word){state->lock, UINT32_MAX}));

@@ -1,5 +1,6 @@
 /* mimalloc.c - mimalloc 2 and 3, 64 bit: its table of functions. */
 #include "attach/alloc/mimalloc.h"
+#include "attach/alloc/module_data.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +13,6 @@ struct state {
     bool lost;                  /* it is there, and neither segments nor a map were found */
     int version;                /* as mi_version() tells it; 0: not known */
     size_t module;              /* that has it; SIZE_MAX: none is known */
-    bool own_library;           /* nothing else is in that module */
     uint64_t data[DATA_MAX][2]; /* its variables */
     size_t n_data;
 };
@@ -71,8 +71,7 @@ static void find_module(const struct hx_alloc_target *target, struct state *stat
             continue;
         state->module = i;
         state->version = read_version(target, addr);
-        state->own_library = is_library(target, i);
-        if (state->own_library)
+        if (is_library(target, i))
             state->n_data = hx_module_data(target->modules, i, state->data, DATA_MAX);
         return;
     }
@@ -129,38 +128,16 @@ static void mimalloc_end(void *state)
     free(state);
 }
 
-/* Where its functions are: in a library that is all of its code, else where those with names are.
- */
-static struct hx_range find_code(const struct state *state, const struct hx_alloc_target *target)
-{
-    static const char *const names[] = {"mi_malloc",  "mi_free",         "mi_realloc",
-                                        "mi_calloc",  "_mi_page_retire", "_mi_malloc_generic",
-                                        "mi_collect", "_mi_os_alloc",    "_mi_segment_page_alloc"};
-    uint64_t addr, size, low = UINT64_MAX, high = 0;
-    if (state->module == SIZE_MAX)
-        return (struct hx_range){0};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (!hx_module_symbol(target->modules, state->module, names[i], &addr, &size))
-            continue;
-        low = addr < low ? addr : low;
-        high = addr + size > high ? addr + size : high;
-    }
-    if (low < high && state->own_library) {
-        size_t i = hx_mapping_find(target->mapping, target->n_mappings, low);
-        if (i < target->n_mappings && target->mapping[i].start <= low)
-            return (struct hx_range){target->mapping[i].start, target->mapping[i].end};
-    }
-    return low < high && high - low <= 1 << 20 ? (struct hx_range){low, high}
-                                               : (struct hx_range){0};
-}
-
-static hx_error *mimalloc_guard(void *state, const struct hx_alloc_target *target,
+static hx_error *mimalloc_guard(void *context, const struct hx_alloc_target *target,
                                 struct hx_guard *ret)
 {
-    struct hx_range code = find_code(state, target);
-    if (code.start < code.end)
-        HX_NEED(hx_vec_push(&ret->code, code));
-    return NULL;
+    static const char *const functions[][8] = {{"mi_malloc", "mi_free", "mi_realloc", "mi_collect",
+                                                "_mi_malloc_generic", "_mi_os_alloc",
+                                                "_mi_page_retire"}};
+    const struct state *state = context;
+    return state->module == SIZE_MAX
+               ? NULL
+               : hx_guard_module(target, state->module, "mimalloc", functions, 1, ret);
 }
 
 static hx_error *mimalloc_walk(void *state, struct hx_snapshot *snapshot,

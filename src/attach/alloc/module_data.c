@@ -60,26 +60,21 @@ static hx_error *guard_functions(const struct hx_alloc_target *target, size_t mo
             low = addr < low ? addr : low;
             high = addr + size > high ? addr + size : high;
         }
-    if (low < high && high - low <= library_max)
-        HX_NEED(hx_vec_push(&ret->code, (struct hx_range){low, high}));
-    return NULL;
+    if (low >= high || high - low > library_max)
+        return NULL;
+    return hx_guard_lockless(ret, (struct hx_range){low, high});
 }
 
-hx_error *hx_guard_module(const struct hx_alloc_target *target, size_t module,
+hx_error *hx_guard_module(const struct hx_alloc_target *target, size_t module, const char *library,
                           const char *const (*functions)[8], size_t n, struct hx_guard *ret)
 {
-    const char *path = hx_module_path(target->modules, module);
-    for (size_t i = 0; i < target->n_mappings; i++) {
+    bool own = strstr(hx_module_name(target->modules, module), library) != NULL;
+    for (size_t i = 0; own && i < target->n_mappings; i++) {
         const struct hx_mapping *mapping = &target->mapping[i];
-        if (!(mapping->prot & HX_PROT_X) || strcmp(mapping->path, path) != 0)
-            continue;
-        if (mapping->end - mapping->start <= library_max) {
-            HX_NEED(hx_vec_push(&ret->code, (struct hx_range){mapping->start, mapping->end}));
-            continue;
-        }
-        for (size_t k = 0; k < n; k++)
-            HX_TRY(guard_functions(target, module, functions[k], ret));
-        return NULL;
+        if (mapping->prot & HX_PROT_X && hx_modules_find(target->modules, mapping->start) == module)
+            HX_TRY(hx_guard_lockless(ret, (struct hx_range){mapping->start, mapping->end}));
     }
+    for (size_t k = 0; !own && k < n; k++)
+        HX_TRY(guard_functions(target, module, functions[k], ret));
     return NULL;
 }

@@ -39,9 +39,9 @@ hx_error *hx_module_data_search(const struct hx_alloc_target *target, uint64_t m
                                 bool (*examine)(void *context, const struct hx_module_data *data),
                                 void *context, bool *ret);
 
-/* Adds the code of a library to a guard; of a module that is more than a library, where the
+/* Adds the code of a module to a guard; of one whose name does not have the library's, where the
  * functions lie that are named: lists of up to 7, one for each place. */
-hx_error *hx_guard_module(const struct hx_alloc_target *target, size_t module,
+hx_error *hx_guard_module(const struct hx_alloc_target *target, size_t module, const char *library,
                           const char *const (*functions)[8], size_t n, struct hx_guard *ret);
 
 #endif

@@ -33,14 +33,19 @@ void hx_musl_code(hx_modules *modules, size_t module, struct hx_range *ret)
         *ret = (struct hx_range){low, high};
 }
 
+bool hx_musl_is_library(hx_modules *modules, size_t module)
+{
+    const char *name = hx_module_name(modules, module);
+    return strncmp(name, "ld-musl-", 8) == 0 || strncmp(name, "libc.", 5) == 0;
+}
+
 /* "1.2.3", alone between two zeros; only in the library itself: programs have such strings of
  * others. */
 char *hx_musl_version(const struct hx_alloc_target *target, size_t module)
 {
     char bytes[STEP + 16];
     const char *path = hx_module_path(target->modules, module);
-    const char *name = hx_module_name(target->modules, module);
-    if (strncmp(name, "ld-musl-", 8) != 0 && strncmp(name, "libc.", 5) != 0)
+    if (!hx_musl_is_library(target->modules, module))
         return NULL;
     for (size_t i = 0; i < target->n_mappings; i++) {
         const struct hx_mapping *mapping = &target->mapping[i];

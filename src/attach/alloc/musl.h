@@ -15,6 +15,9 @@ bool hx_musl_search(const struct hx_alloc_target *target,
 /* The code of its malloc, as far as exported names tell; else *ret is unchanged. */
 void hx_musl_code(hx_modules *modules, size_t module, struct hx_range *ret);
 
+/* Whether a module is musl alone, and not a program that it was linked into. */
+bool hx_musl_is_library(hx_modules *modules, size_t module);
+
 /* "1.2.3"; NULL: not known. The caller frees it. */
 char *hx_musl_version(const struct hx_alloc_target *target, size_t module);
 

@@ -135,7 +135,7 @@ hx_error *hx_tbb_guard(void *state, const struct hx_alloc_target *target, struct
         {"scalable_malloc", "scalable_free", "scalable_calloc", "scalable_realloc",
          "scalable_posix_memalign", "scalable_aligned_malloc", "scalable_msize"}};
     const struct hx_tbbmalloc *tbb = state;
-    HX_TRY(hx_guard_module(target, tbb->module, functions, 1, ret));
+    HX_TRY(hx_guard_module(target, tbb->module, "tbbmalloc", functions, 1, ret));
     HX_NEED(hx_vec_push(&ret->locks,
                         (struct hx_lock_word){tbb->backend + HX_TBB_REGION_LOCK, UINT8_MAX}));
     return NULL;

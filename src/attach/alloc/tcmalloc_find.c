@@ -314,8 +314,8 @@ static const char *const functions[][8] = {
 hx_error *hx_tc_guard(void *state, const struct hx_alloc_target *target, struct hx_guard *ret)
 {
     const struct hx_tcmalloc *tc = state;
-    HX_TRY(
-        hx_guard_module(target, tc->module, functions, sizeof functions / sizeof *functions, ret));
+    HX_TRY(hx_guard_module(target, tc->module, "tcmalloc", functions,
+                           sizeof functions / sizeof *functions, ret));
     for (unsigned i = 0; i < tc->n_classes; i++)
         HX_NEED(hx_vec_push(
             &ret->locks,
