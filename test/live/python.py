@@ -389,6 +389,33 @@ def built_in(folder):
         check(not held, f"{interpreter}: text holds {held}")
 
 
+REUSED = """
+import sys, time
+spare = [[] for _ in range(200)], [{} for _ in range(200)]
+del spare # eighty of each wait to be used again
+lists, dicts = [[i] for i in range(400)], [{i: i} for i in range(400)]
+print(*map(id, lists), flush=True)
+print(*map(id, dicts), flush=True)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def reused(folder):
+    """Of objects that were taken from the interpreter's free lists these know nothing any more."""
+    for interpreter in interpreters():
+        with start(interpreter, "-c", REUSED) as target:
+            blocks = [[int(word) - 16 for word in target.process.stdout.readline().split()] for _ in range(2)]
+            target.wait_line("ready")
+            store = take(folder, target.pid)
+        for kind, addresses in zip(("lists", "dicts"), blocks):
+            held = live.rows(store, "SELECT n.name, e.target FROM root_edges AS e JOIN roots AS n USING (snapshot, root_id)"
+                             f" WHERE n.kind = 'global' AND n.name NOT LIKE 'gc %' AND e.target IN"
+                             f" ({', '.join(map(str, addresses))})")
+            print(f"  {interpreter}: {len(held)} of {len(addresses)} {kind} held by globals")
+            check(not held, f"{interpreter}: {kind}: {held}")
+
+
 BEHIND = """
 import ctypes, sys, time
 libc = ctypes.CDLL(None)
@@ -559,5 +586,5 @@ def damage(folder):
 
 
 if __name__ == "__main__":
-    TESTS = (counts, malloc, leak, frames, stack_of_core, subinterpreters, built_in, behind, damage, damage_stacks)
+    TESTS = (counts, malloc, leak, frames, stack_of_core, subinterpreters, built_in, reused, behind, damage, damage_stacks)
     live.main(*TESTS, turns=TESTS)

@@ -198,6 +198,41 @@ static hx_error *exclude_text(struct finding *finding, hx_ranges *excluded)
     return NULL;
 }
 
+/* --- what was freed ---------------------------------------------------------------------- */
+
+/* Pointers, then nothing to the end: once used, a place is never empty again. At least as many as
+ * are in use; SIZE_MAX: it is no such list. */
+static size_t count_used(const struct finding *finding, uint64_t interpreter,
+                         const struct hx_py_free_list *list)
+{
+    uint64_t item[HX_PY_FREE_MAX];
+    uint32_t count;
+    size_t n = 0;
+    if (!list->items ||
+        !hx_image_read(finding->image, interpreter + list->items, item, sizeof item) ||
+        !hx_image_u32(finding->image, interpreter + list->count, &count))
+        return SIZE_MAX;
+    while (n < HX_PY_FREE_MAX && item[n] && item[n] % WORD == 0)
+        n++;
+    for (size_t i = n; i < HX_PY_FREE_MAX; i++)
+        if (item[i])
+            return SIZE_MAX;
+    return count <= n ? count : SIZE_MAX;
+}
+
+static hx_error *exclude_taken(const struct finding *finding, uint64_t interpreter,
+                               hx_ranges *excluded)
+{
+    for (size_t i = 0; i < HX_PY_FREE_LISTS; i++) {
+        const struct hx_py_free_list *list = &finding->state.layout.free_list[i];
+        const size_t used = count_used(finding, interpreter, list);
+        const uint64_t items = interpreter + list->items;
+        if (used < HX_PY_FREE_MAX)
+            HX_NEED(hx_ranges_add(excluded, items + used * WORD, items + HX_PY_FREE_MAX * WORD));
+    }
+    return NULL;
+}
+
 /* --- all of them ---------------------------------------------------------------------------- */
 
 static hx_error *find_all(struct finding *finding, hx_ranges *excluded)
@@ -213,6 +248,7 @@ static hx_error *find_all(struct finding *finding, hx_ranges *excluded)
         HX_TRY(add_dict(finding, at + layout->sys, "getsizeof", "sys.__dict__"));
         HX_TRY(add_dict(finding, at + layout->builtins, "len", "builtins.__dict__"));
         HX_TRY(add_generations(finding, at + layout->gc));
+        HX_TRY(exclude_taken(finding, at, excluded));
     }
     HX_TRY(add_interned(finding));
     HX_TRY(exclude_text(finding, excluded));

@@ -3,7 +3,7 @@
  * Else they are a part of _PyRuntime, or of nameless data: sys.modules, the dicts of sys and
  * builtins, the table of interned strings, the garbage collector's lists of its generations (which
  * keep nothing alive), and what threads have in frames (frames.h). Text, bytes and instructions of
- * objects that are built in are no roots.
+ * objects that are built in are no roots, nor are places of free lists behind those in use.
  */
 #ifndef HX_ATTACH_PYTHON_ROOTS_H
 #define HX_ATTACH_PYTHON_ROOTS_H

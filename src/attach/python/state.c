@@ -2,6 +2,7 @@
 #include "attach/python/state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define OFFSET_MAX  ((uint64_t)1 << 22) /* in an interpreter */
 #define OBJECT_MAX  4096                /* in the others */
@@ -20,6 +21,7 @@ static const struct known {
       .modules = 888,
       .sys = 904,
       .builtins = 912,
+      .free_list = {{3872, 4512}, {4520, 5160}, {5168, 5808}, {5816, 6456}, {6464, 7104}},
       .next = 8,
       .interpreter = 16,
       .frame = 56,
@@ -53,6 +55,11 @@ static const struct known {
       .sys = 352,
       .builtins = 360,
       .flags = 1712,
+      .free_list = {{270072, 270712},
+                    {270736, 272016},
+                    {271376, 272020},
+                    {272088, 272728},
+                    {272736, 273376}},
       .next = 8,
       .interpreter = 16,
       .frame = 56,
@@ -98,9 +105,21 @@ static const struct parts {
     uint8_t gc, thread, frame, code;
     uint8_t tags;
     bool has_end;
-    uint32_t flags; /* of an interpreter, which the table does not tell */
-} parts[] = {{HX_PYTHON(3, 13), 10, 19, 28, 34, 0, false, 8440},
-             {HX_PYTHON(3, 14), 11, 22, 31, 39, 3, true, 0}};
+    /* of an interpreter, which the table does not tell */
+    uint32_t flags;
+    struct hx_py_free_list free_list[HX_PY_FREE_LISTS];
+} parts[] = {
+    {HX_PYTHON(3, 13),
+     10,
+     19,
+     28,
+     34,
+     0,
+     false,
+     8440,
+     {{11208, 11848}, {11856, 12496}, {12504, 13144}, {13176, 13816}, {13824, 14464}}},
+    {HX_PYTHON(3, 14), 11, 22, 31, 39, 3, true, 0, {{0}}}, /* its free lists are linked */
+};
 
 static bool read_table(const struct parts *at, const uint64_t *word, struct hx_py_state_layout *ret)
 {
@@ -144,6 +163,7 @@ static bool read_table(const struct parts *at, const uint64_t *word, struct hx_p
                         .qualname = (uint16_t)code[CODE_QUALNAME],
                         .lines = (uint16_t)code[CODE_LINES],
                         .code = (uint16_t)code[CODE_CODE]}};
+    memcpy(ret->free_list, at->free_list, sizeof ret->free_list);
     return true;
 }
 

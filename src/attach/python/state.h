@@ -11,11 +11,20 @@
 #define HX_PY_THREADS_MAX      20000
 #define HX_PY_INTERPRETERS_MAX 4096
 
+/* Objects that were freed and wait to be used again: an array, of which the first ones are in use.
+ * Those behind have been taken out and are somebody's by now. */
+struct hx_py_free_list {
+    uint32_t items, count; /* in an interpreter; count: 32 bits */
+};
+#define HX_PY_FREE_LISTS 5 /* of lists, dicts, their keys, and two of generators */
+#define HX_PY_FREE_MAX   80
+
 /* Offsets in structures. */
 struct hx_py_state_layout {
     uint32_t interpreters;                                  /* in _PyRuntime */
     uint32_t next_interpreter, threads;                     /* in an interpreter */
     uint32_t gc, modules, sys, builtins, flags;             /* the same; flags 0: not known */
+    struct hx_py_free_list free_list[HX_PY_FREE_LISTS];     /* the same; items 0: none */
     uint16_t next, interpreter, frame, id, tid, chunk, top; /* in a thread */
     uint16_t in_frame;                                      /* in what thread.frame leads to; or: */
     bool direct;                                            /* it leads to the frame itself */
