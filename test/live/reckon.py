@@ -17,6 +17,7 @@ import signal
 import time
 
 import live
+from allocators import ALLOCATORS
 from live import check, heapx, row, rows
 from programs import NGINX, find_child, make_repository, need, settle
 
@@ -511,6 +512,21 @@ def demo(folder):
         run(folder, target.pid)
 
 
+def other_allocators(folder):
+    """The same program, with malloc by each library that takes its place."""
+    for allocator in ALLOCATORS:
+        if allocator.preload and not allocator.missing():
+            print(f"  {allocator}")
+            environment = dict(os.environ, LD_PRELOAD=allocator.path(allocator.preload))
+            with live.Target([os.path.join(live.BUILD, "heapx-demo")], env=environment) as target:
+                target.wait_line("ready")
+                path = os.path.join(folder, "allocator.db")
+                heapx("snap", target.pid, "-o", path)
+            store = compare(path)
+            check(allocator.name in store.total["allocator"], store.total["allocator"])
+            os.unlink(path)
+
+
 def gdb(folder):
     """C++ with class hierarchies, stripped."""
     need("gdb")
@@ -553,4 +569,4 @@ def nginx(folder):
 
 
 if __name__ == "__main__":
-    live.main(demo, python, sqlite, gdb, git, nginx, shifts=(sqlite, gdb), nightly=(python, git, nginx))
+    live.main(demo, other_allocators, python, sqlite, gdb, git, nginx, shifts=(sqlite, gdb), nightly=(python, git, nginx))
