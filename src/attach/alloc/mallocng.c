@@ -388,29 +388,36 @@ static hx_error *add_slabs(struct walk *walk, size_t g)
     return add_own(walk, group->mem + UNIT + group->n * group->stride, group->end);
 }
 
-/* Slots that are not in use are free; one in use whose header does not agree is on its way. */
+/* Has the headers of a slab's slots fetched before they are looked at. */
+static void fetch_headers(const struct walk *walk, const struct hx_slab *slab)
+{
+    const struct group *group = slab->n ? &walk->groups.v[slab->tag >> 5] : NULL;
+    for (uint64_t i = 0; group && group->bytes && i < slab->n; i++)
+        __builtin_prefetch(group->bytes + UNIT + ((slab->tag & 31) + i) * group->stride - 8);
+}
+
+/* Slots that are not in use are free. */
 static void mark_slots(struct walk *walk)
 {
     for (size_t k = 0; k < walk->slabs.slab.n; k++) {
         const struct hx_slab *slab = &walk->slabs.slab.v[k];
-        const struct group *group = slab->n ? &walk->groups.v[slab->tag >> 5] : NULL;
-        for (uint64_t i = 0; i < slab->n; i++) {
-            uint64_t slot = (slab->tag & 31) + i, addr, bytes;
-            if (!(group->in_use >> slot & 1)) {
+        for (uint64_t i = 0; i < slab->n; i++)
+            if (!(walk->groups.v[slab->tag >> 5].in_use >> ((slab->tag & 31) + i) & 1))
                 hx_slabs_mark(&walk->slabs, slab, i, HX_BLOCK_FREE);
-            } else if (!read_block(walk, group, slot, &addr, &bytes)) {
-                hx_slabs_mark(&walk->slabs, slab, i, HX_BLOCK_OWN);
-                walk->torn++;
-            }
-        }
     }
 }
 
-static void place_block(void *context, const struct hx_slab *slab, uint32_t i, uint64_t *addr,
+/* A block whose header does not agree is on its way. */
+static bool place_block(void *context, const struct hx_slab *slab, uint32_t i, uint64_t *addr,
                         uint64_t *bytes)
 {
-    const struct walk *walk = context;
-    read_block(walk, &walk->groups.v[slab->tag >> 5], (slab->tag & 31) + i, addr, bytes);
+    struct walk *walk = context;
+    if (i == 0 && slab + 1 < walk->slabs.slab.v + walk->slabs.slab.n)
+        fetch_headers(walk, slab + 1);
+    bool agrees =
+        read_block(walk, &walk->groups.v[slab->tag >> 5], (slab->tag & 31) + i, addr, bytes);
+    walk->torn += !agrees;
+    return agrees;
 }
 
 /* --- the self-check ------------------------------------------------------------------------ */

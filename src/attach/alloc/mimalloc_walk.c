@@ -212,7 +212,7 @@ static void measure_padding(struct hx_mi_walk *walk)
     walk->padding = found ? HX_MI_PADDING : 0;
 }
 
-static void find_usable(void *context, const struct hx_slab *slab, uint32_t i, uint64_t *addr,
+static bool find_usable(void *context, const struct hx_slab *slab, uint32_t i, uint64_t *addr,
                         uint64_t *bytes)
 {
     struct hx_mi_walk *walk = context;
@@ -220,6 +220,7 @@ static void find_usable(void *context, const struct hx_slab *slab, uint32_t i, u
     if (!read_padding(walk, &walk->pages.v[slab->tag], *addr, bytes))
         walk->n_overrun++;
     (void)i;
+    return true;
 }
 
 /* --- the walk -------------------------------------------------------------------------- */

@@ -323,7 +323,7 @@ static void mark_run(struct walk *walk, const struct hx_slab *slab)
     }
 }
 
-static void place_block(void *context, const struct hx_slab *slab, uint32_t i, uint64_t *addr,
+static bool place_block(void *context, const struct hx_slab *slab, uint32_t i, uint64_t *addr,
                         uint64_t *bytes)
 {
     const struct walk *walk = context;
@@ -333,6 +333,7 @@ static void place_block(void *context, const struct hx_slab *slab, uint32_t i, u
         *bytes = (sizes[1] & ~UINT64_C(1)) - OVERHEAD;
     else if (slab->wide)
         *bytes = OVERHEAD;
+    return true;
 }
 
 static enum hx_walk_verdict judge(const struct walk *walk, bool told)

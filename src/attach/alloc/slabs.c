@@ -174,7 +174,8 @@ static void put_object(struct put *put, const struct hx_slab *slab, uint32_t i, 
         uint64_t start = addr, end = addr + (slab->n == 1 ? slab->usable : slab->stride);
         end = slab->wide ? slab->end : end;
         bytes = end - start;
-        put->place->find(put->place->context, slab, i, &addr, &bytes);
+        if (!put->place->find(put->place->context, slab, i, &addr, &bytes))
+            return;
         addr = addr < start || addr >= end ? start : addr;
         bytes = bytes < end - addr ? bytes : end - addr;
     }

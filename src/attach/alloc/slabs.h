@@ -97,9 +97,10 @@ uint64_t hx_slabs_link(const struct hx_image *image, uint64_t addr);
 bool hx_slabs_mark_at(struct hx_slabs *slabs, uint64_t addr, enum hx_block_use use);
 
 /* Where in block i of a slab the program's part lies, where those of one slab differ: *addr and
- * *bytes are the whole block's before the call. What does not lie in the block is cut. */
+ * *bytes are the whole block's before the call. What does not lie in the block is cut. False: the
+ * block is the allocator's own. */
 struct hx_slabs_place {
-    void (*find)(void *context, const struct hx_slab *slab, uint32_t i, uint64_t *addr,
+    bool (*find)(void *context, const struct hx_slab *slab, uint32_t i, uint64_t *addr,
                  uint64_t *bytes);
     void *context;
 };
