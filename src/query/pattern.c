@@ -3,6 +3,7 @@
 
 #include "query/regexp.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,13 +78,32 @@ void hx_patterns_destroy(hx_patterns *patterns)
     free(patterns);
 }
 
+/* Of "dict (48 bytes)", one of several types of that name, "dict"; else all of it. */
+static size_t bare_length(const char *name)
+{
+    const size_t n = strlen(name);
+    const char *size = strrchr(name, '(');
+    unsigned long long bytes;
+    int end = 0;
+    return size && size > name + 1 && size[-1] == ' ' &&
+                   sscanf(size, "(%llu bytes)%n", &bytes, &end) == 1 && end && !size[end]
+               ? (size_t)(size - 1 - name)
+               : n;
+}
+
+static bool matches(const struct pattern *pattern, const char *name, size_t n)
+{
+    const struct hx_filter_value value = {.type = HX_FILTER_STRING, .text = name, .n = n};
+    return (strncmp(pattern->text, name, n) == 0 && !pattern->text[n]) ||
+           (pattern->regexp && hx_regexp_matches(pattern->regexp, value));
+}
+
 bool hx_patterns_match(const hx_patterns *patterns, const char *name)
 {
-    const struct hx_filter_value value = {
-        .type = HX_FILTER_STRING, .text = name, .n = strlen(name)};
+    const size_t n = strlen(name), bare = bare_length(name);
     for (size_t i = 0; i < patterns->n; i++)
-        if (strcmp(patterns->pattern[i].text, name) == 0 ||
-            (patterns->pattern[i].regexp && hx_regexp_matches(patterns->pattern[i].regexp, value)))
+        if (matches(&patterns->pattern[i], name, n) ||
+            (bare < n && matches(&patterns->pattern[i], name, bare)))
             return true;
     return patterns->n == 0;
 }

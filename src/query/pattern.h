@@ -18,7 +18,8 @@ hx_error *hx_pattern_check(const char *pattern);
 hx_error *hx_patterns_create(const char *const *pattern, size_t n, hx_patterns **ret);
 void hx_patterns_destroy(hx_patterns *patterns); /* NULL is legal */
 
-/* Does one of them pick the name? Without any pattern every name is picked. */
+/* Does one of them pick the name? "dict" picks "dict (48 bytes)", too: one of several types of that
+ * name. Without any pattern every name is picked. */
 bool hx_patterns_match(const hx_patterns *patterns, const char *name);
 
 #endif

@@ -7,6 +7,7 @@ with and without virtual functions in C++. Built by gcc and clang (where it is),
 optimisation, with DWARF 4 and 5, split, with type units, by dwz. With HX_NIGHTLY=1 a million objects.
 """
 import collections
+import json
 import os
 import re
 import shutil
@@ -910,6 +911,10 @@ def twins_are_told_apart(folder):
     heapx("symbolize", store, "--types", hints)
     again = {r["type"]: int(r["objects"]) for r in rows(store, "SELECT * FROM types")}
     check(again == types, again)
+    for pattern, n in (("dict", 43), ("dict \\(48 bytes\\)", 3), ("dict (48 bytes)", 3)):
+        bins = json.loads(heapx("report", store, "bins", "--format", "json", "--root", f"d=type:{pattern}")[1])
+        held = sum(int(r["objects"]) for r in bins if r["roots"] == "d")
+        check(held == n * 10, f"{pattern}: {held} of {n * 10} objects: {bins}")
 
 
 OPAQUE_PARTS = ("""
