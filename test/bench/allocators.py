@@ -20,9 +20,8 @@ import live  # noqa: E402
 
 def walk_ns(folder, allocator, blocks, rounds):
     program, store = allocators.build(folder, allocator), os.path.join(folder, "store.db")
-    env = dict(os.environ, LD_PRELOAD=allocator.path(allocator.preload)) if allocator.preload else None
     best = None
-    with live.Target([program, str(blocks), "3", "/dev/null", "small"], env=env) as target:
+    with live.Target([program, str(blocks), "3", "/dev/null", "small"], env=allocator.environment()) as target:
         target.wait_line("ready")
         for _ in range(rounds):
             said = live.heapx("snap", target.pid, "-o", store, "--analyse", "later", timeout=600,

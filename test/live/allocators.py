@@ -48,6 +48,9 @@ class Allocator:
     def missing(self):
         return self.needs if self.needs and not self.path(self.needs) else None
 
+    def environment(self):
+        return dict(os.environ, LD_PRELOAD=self.path(self.preload)) if self.preload else dict(os.environ)
+
     def __str__(self):
         way = f"preloaded {self.preload}" if self.preload else " ".join(self.flags) or "linked"
         return f"{self.name} {self.version} ({way})"
@@ -148,8 +151,7 @@ def run(folder, allocator, *words):
         print(f"  not installed: {missing}")
         return
     program, told, store = build(folder, allocator), os.path.join(folder, "told"), os.path.join(folder, "store.db")
-    env = dict(os.environ, LD_PRELOAD=allocator.path(allocator.preload)) if allocator.preload else None
-    with live.Target([program, str(BLOCKS), "3", told, *words], env=env) as target:
+    with live.Target([program, str(BLOCKS), "3", told, *words], env=allocator.environment()) as target:
         pid = int(target.wait_line("ready").split()[1])
         try:
             heapx("snap", pid, "-o", store)
@@ -214,9 +216,8 @@ def churning(folder):
         if allocator.missing() or allocator.flags:
             continue
         program, store = build(folder, allocator), os.path.join(folder, "store.db")
-        env = dict(os.environ, LD_PRELOAD=allocator.path(allocator.preload)) if allocator.preload else None
         led, whole = 0, 0
-        with live.Target([program, "20000", "5", "/dev/null", "forever"], env=env) as target:
+        with live.Target([program, "20000", "5", "/dev/null", "forever"], env=allocator.environment()) as target:
             table = [int(word, 0) for word in target.wait_line("ready").split()[1:]]
             for _ in range(CHURNS):
                 time.sleep(random.random() / 20)
@@ -237,8 +238,7 @@ def cores(folder):
             continue
         print(f"  {allocator}")
         program, store = build(folder, allocator), os.path.join(folder, "live.db")
-        env = dict(os.environ, LD_PRELOAD=allocator.path(allocator.preload)) if allocator.preload else None
-        with live.Target([program, "5000", "3", "/dev/null"], env=env) as target:
+        with live.Target([program, "5000", "3", "/dev/null"], env=allocator.environment()) as target:
             target.wait_line("ready")
             heapx("snap", target.pid, "-o", store)
             path = core.gcore(folder, target.pid)
@@ -303,8 +303,7 @@ def damaged(folder):
             continue
         done.add(allocator.name)
         program, store = build(folder, allocator), os.path.join(folder, "store.db")
-        env = dict(os.environ, LD_PRELOAD=allocator.path(allocator.preload)) if allocator.preload else None
-        with live.Target([program, "3000", "5", os.path.join(folder, "told")], env=env) as target:
+        with live.Target([program, "3000", "5", os.path.join(folder, "told")], env=allocator.environment()) as target:
             target.wait_line("ready")
             subprocess.run(["gcore", "-o", f"{folder}/core", str(target.pid)], capture_output=True, check=True,
                            timeout=120 * live.SLOW)

@@ -517,8 +517,7 @@ def other_allocators(folder):
     for allocator in ALLOCATORS:
         if allocator.preload and not allocator.missing():
             print(f"  {allocator}")
-            environment = dict(os.environ, LD_PRELOAD=allocator.path(allocator.preload))
-            with live.Target([os.path.join(live.BUILD, "heapx-demo")], env=environment) as target:
+            with live.Target([os.path.join(live.BUILD, "heapx-demo")], env=allocator.environment()) as target:
                 target.wait_line("ready")
                 path = os.path.join(folder, "allocator.db")
                 heapx("snap", target.pid, "-o", path)
