@@ -269,6 +269,21 @@ static hx_error *stop_and_walk(struct capture *capture, struct hx_snapshot **ret
     return NULL;
 }
 
+/* Of what is over by now the end of a stop can have come too late. */
+static hx_error *check_promise(const struct capture *capture, const struct hx_snapshot *snapshot)
+{
+    char what[32];
+    const uint64_t most = capture->request.max_pause_ns;
+    const uint64_t held = snapshot->precopied ? capture->held_ns : 0;
+    if (!most || (capture->longest_us * 1000 <= most && held <= most))
+        return NULL;
+    snprintf(what, sizeof what, "PID %d", capture->process->pid);
+    return hx_error_new(HX_E_BUSY, what, "try again, or allow a longer --max-pause",
+                        "%s for %" PRIu64 " us, longer than --max-pause",
+                        held > most ? "mmap() of the target had to wait" : "the target stood still",
+                        held > most ? held / 1000 : capture->longest_us);
+}
+
 static hx_error *finish_capture(struct capture *capture, struct hx_snapshot *snapshot,
                                 enum hx_walk_verdict verdict)
 {
@@ -285,7 +300,7 @@ static hx_error *finish_capture(struct capture *capture, struct hx_snapshot *sna
                          snapshot->precopied ? "pre-copied by soft-dirty bits, because %s"
                                              : "no pre-copy, because %s: the stop copied all",
                          capture->why_not);
-    return NULL;
+    return check_promise(capture, snapshot);
 }
 
 static hx_error *try_to_capture(struct capture *capture, struct hx_snapshot **ret)

@@ -28,7 +28,9 @@
 enum {
     PAGE = 4096,
     ROUNDS_MAX = 6,
-    FEW_PAGES = 256, /* what the stop may find written */
+    PROMISED_ROUNDS_MAX = 30, /* where the stop may take no longer than was promised */
+    FEW_PAGES = 256,          /* what the stop may find written */
+    NS_PAGE = 2000,           /* what a page costs in the stop, at most */
 };
 
 /* Less is copied in the stop: a mapping that is tracked costs some calls. */
@@ -201,19 +203,30 @@ static bool is_worth_tracking(const struct hx_mapping *mapping)
            strcmp(mapping->path, "[stack]") != 0 && mapping->rss_bytes >= least_bytes;
 }
 
+/* Does it pay to copy once more? Where it does not: would a stop as long as the first, and what is
+ * left, take longer than was promised? */
+static bool wants_round(const struct hx_precopy *pre, int rounds, uint64_t pages, uint64_t before)
+{
+    const uint64_t promised = pre->track.max_held_ns;
+    bool pays = pages > FEW_PAGES && pages <= before - before / 4 && rounds < ROUNDS_MAX;
+    return pays || (promised && pre->first_stop_ns + pages * NS_PAGE > promised &&
+                    rounds < PROMISED_ROUNDS_MAX);
+}
+
 static hx_error *run_rounds(struct hx_precopy *pre, struct hx_copy *copy,
                             const struct hx_tracer *tracer)
 {
-    uint64_t before = UINT64_MAX;
-    for (int i = 0; i < ROUNDS_MAX; i++) {
-        struct round round = {.pre = pre, .copy = copy, .is_first = i == 0};
+    uint64_t before, pages = UINT64_MAX;
+    int rounds = 0;
+    do {
+        struct round round = {.pre = pre, .copy = copy, .is_first = rounds == 0};
         hx_error *err = run_round(&round, tracer);
         hx_vec_free(&round.pieces);
         HX_TRY(err);
-        if (round.pages <= FEW_PAGES || round.pages > before - before / 4)
-            break;
-        before = round.pages;
-    }
+        before = pages;
+        pages = round.pages;
+        rounds++;
+    } while (wants_round(pre, rounds, pages, before));
     return NULL;
 }
 

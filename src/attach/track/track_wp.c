@@ -18,14 +18,19 @@
 #define WP_ASYNC ((uint64_t)1 << 15) /* UFFD_FEATURE_WP_ASYNC: newer than Debian 12's headers */
 
 /* A call of the kernel holds the lock of the target's mappings for all that it goes over: so much
- * where pages are, so much of what may be empty. */
-static const uint64_t piece_bytes = 8 << 20, hole_bytes = 1 << 30;
+ * where pages are, at least a huge one, which would be split else; so much of what may be empty. */
+static const uint64_t piece_bytes = 8 << 20, least_bytes = 2 << 20, hole_bytes = 1 << 30;
+enum { PAGE = 4096, NS_PAGE = 500 /* what protecting takes, at most */ };
 
 static bool prepare(struct hx_track *track, const struct hx_mapping *mapping, size_t n,
                     char why[HX_UFFD_WHY])
 {
     if (!hx_track_open(track, mapping, n) || !track->scans) {
         snprintf(why, HX_UFFD_WHY, "the kernel has no PAGEMAP_SCAN (Linux 6.7)");
+        return false;
+    }
+    if (track->max_held_ns && track->max_held_ns < least_bytes / PAGE * NS_PAGE) {
+        snprintf(why, HX_UFFD_WHY, "protecting pages could hold it up for 1 ms");
         return false;
     }
     return hx_uffd_prepare(track->pid, mapping, n, &track->way, why);
@@ -45,10 +50,19 @@ static bool begin(struct hx_track *track, struct hx_tracer *tracer, char why[HX_
 static bool add(struct hx_track *track, uint64_t start, uint64_t end)
 {
     struct uffdio_register range = {.range = {start, end - start}, .mode = UFFDIO_REGISTER_MODE_WP};
-    uint64_t since = hx_now_ns();
+    uint64_t since = hx_lock_begin(&track->lock);
     bool ok = ioctl(track->uffd, UFFDIO_REGISTER, &range) == 0;
     hx_lock_used(&track->lock, since);
     return ok && hx_ranges_add(&track->ranges, start, end);
+}
+
+/* Half of what was promised: the kernel may give the processor to others meanwhile. */
+static uint64_t piece_size(const struct hx_track *track)
+{
+    uint64_t bytes = track->max_held_ns / 2 / NS_PAGE * PAGE / least_bytes * least_bytes;
+    return !track->max_held_ns || bytes > piece_bytes ? piece_bytes
+           : bytes < least_bytes                      ? least_bytes
+                                                      : bytes;
 }
 
 static bool see_first(void *context, uint64_t start, uint64_t end, uint64_t categories)
@@ -69,7 +83,8 @@ static uint64_t end_of_piece(struct hx_track *track, uint64_t at, uint64_t end,
     how.max_pages = 1;
     if (hx_pagemap_each(track->pagemap, at, hole, &how, see_first, ret_first) < 0)
         *ret_first = at;
-    uint64_t to = *ret_first / piece_bytes * piece_bytes + piece_bytes;
+    const uint64_t piece = piece_size(track);
+    uint64_t to = *ret_first / piece * piece + piece;
     return *ret_first == hole ? hole : to < end ? to : end;
 }
 
@@ -112,7 +127,7 @@ static void end_tracking(struct hx_track *track)
              at = to) {
             to = end_of_piece(track, at, track->ranges.v[i].end, there(track, false), &first);
             struct uffdio_range range = {at, to - at};
-            uint64_t since = hx_now_ns();
+            uint64_t since = hx_lock_begin(&track->lock);
             ioctl(track->uffd, UFFDIO_UNREGISTER, &range); /* what was unmapped meanwhile is not */
             hx_lock_used(&track->lock, since);
         }
