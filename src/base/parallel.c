@@ -111,7 +111,8 @@ void hx_parallel_blocks(unsigned workers, size_t n, size_t block, hx_block_work 
 {
     struct blocks blocks = {
         .n = n, .block = block, .work = work, .context = context, .progress = progress};
-    hx_parallel(workers, blocks_worker, &blocks);
+    const size_t most = n <= block ? 1 : (n - 1) / block + 1;
+    hx_parallel(workers < most ? workers : (unsigned)most, blocks_worker, &blocks);
 }
 
 /* --- a team ------------------------------------------------------------------------------- */

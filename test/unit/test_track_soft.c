@@ -69,11 +69,58 @@ static void entries_tell_what_is_there(void **state)
     close(fd);
 }
 
+struct found {
+    uint64_t start;
+    uint8_t *page; /* of each, whether it was told */
+};
+
+static bool find(void *context, uint64_t start, uint64_t end, uint64_t categories)
+{
+    const struct found *found = context;
+    assert_int_equal(categories, HX_PAGE_PRESENT);
+    memset(found->page + (start - found->start) / PAGE, 1, (end - start) / PAGE);
+    return true;
+}
+
+/* However many are read at a time, and by how many threads. */
+static void many_entries_are_read_as_few(void **state)
+{
+    (void)state;
+    enum { MANY = 50000, ENTRIES = 40000 };
+    static uint8_t touched[MANY], told[MANY];
+    static uint64_t entry[ENTRIES];
+    const struct hx_page_room room = {entry, ENTRIES, 3};
+    struct hx_page_scan how = {.any = HX_PAGE_PRESENT, .told = HX_PAGE_PRESENT};
+    uint8_t *page =
+        mmap(NULL, (size_t)MANY * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    assert_true(page != MAP_FAILED && fd >= 0);
+    madvise(page, (size_t)MANY * PAGE, MADV_NOHUGEPAGE);
+    uint64_t start = (uint64_t)(uintptr_t)page;
+    struct unit_random random = unit_random_begin(__func__);
+    for (size_t i = 0; i < MANY; i++) {
+        touched[i] = unit_below(&random, 4) == 0 || i / 1000 % 5 == 0;
+        if (touched[i])
+            page[i * PAGE] = 1;
+    }
+    for (int big = 0; big < 2; big++) {
+        struct found found = {start, told};
+        how.room = big ? &room : NULL;
+        memset(told, 0, sizeof told);
+        assert_true(
+            hx_pagemap_entries(fd, start, start + (uint64_t)MANY * PAGE, &how, find, &found));
+        assert_memory_equal(told, touched, MANY);
+    }
+    munmap(page, (size_t)MANY * PAGE);
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_probe_says_what_smaps_says),
         cmocka_unit_test(entries_tell_what_is_there),
+        cmocka_unit_test(many_entries_are_read_as_few),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,18 +49,30 @@ enum {
 };
 /* Calls that hold the lock of a running target's mappings. The kernel lets who reads them in again
  * before a call of the target that waits to change them, for 4 ms and more, how short the calls may
- * be: after some of them the others get their turn. */
+ * be: after some of them the others get their turn. Whoever lost the processor in such a call would
+ * hold the lock until it gets it back, so it has the highest priority, where it may, for each. */
 struct hx_lock_use {
     uint64_t longest_ns; /* call */
     uint64_t turn_ns;    /* since the others had theirs */
+    int priority;        /* the thread's own */
 };
-void hx_lock_used(struct hx_lock_use *use, uint64_t since_ns); /* such a call began then */
+uint64_t hx_lock_begin(struct hx_lock_use *use); /* such a call comes; CLOCK_MONOTONIC */
+void hx_lock_used(struct hx_lock_use *use, uint64_t since_ns); /* ... which began then */
+
+/* Where the older entries of pages are read to, by so many threads: what the stop reads into is
+ * touched before it. */
+struct hx_page_room {
+    uint64_t *entry;
+    size_t n;
+    unsigned readers;
+};
 
 /* Which pages: that are none, all, and one of these (0: no matter); and what is told of them. After
  * max_pages of them (0: never) the kernel looks no further. */
 struct hx_page_scan {
     uint64_t flags, none, all, any, told, max_pages;
-    struct hx_lock_use *lock; /* NULL: nobody waits for the lock of the mappings */
+    struct hx_lock_use *lock;        /* NULL: nobody waits for the lock of the mappings */
+    const struct hx_page_room *room; /* for entries; NULL: a few at a time */
 };
 
 /* Calls each(context, start, end, categories) for such pages in [start, end). 1: done, 0: `each`

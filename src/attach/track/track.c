@@ -43,4 +43,5 @@ void hx_track_deinit(struct hx_track *track)
         close(track->pagemap);
     hx_uffd_deinit(&track->way);
     hx_vec_free(&track->ranges);
+    free(track->room.entry);
 }

@@ -20,7 +20,8 @@ struct hx_track {
     struct hx_uffd_way way;
     hx_ranges ranges; /* what is tracked; in order */
     struct hx_lock_use lock;
-    uint64_t max_held_ns; /* none may be expected to hold it for longer; 0: no matter */
+    struct hx_page_room room; /* for the entries that the stop reads; none where it scans */
+    uint64_t max_held_ns;     /* none may be expected to hold it for longer; 0: no matter */
 };
 
 typedef bool hx_track_each(void *context, uint64_t start, uint64_t end, uint64_t categories);

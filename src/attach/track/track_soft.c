@@ -16,6 +16,7 @@
 #include "attach/ranges.h"
 #include "attach/stop/pagemap.h"
 #include "base/cleanup.h"
+#include "base/parallel.h"
 #include "base/proc.h"
 #include "base/progress.h"
 
@@ -126,10 +127,20 @@ static bool prepare(struct hx_track *track, const struct hx_mapping *mapping, si
     return false;
 }
 
+/* Room for the entries of a GiB, touched; without it they are read a few at a time. */
+static void make_room(struct hx_track *track)
+{
+    const size_t n = 1 << 18;
+    uint64_t *entry = track->scans ? NULL : malloc(n * sizeof *entry);
+    if (entry)
+        track->room = (struct hx_page_room){memset(entry, 1, n * sizeof *entry), n, hx_threads(0)};
+}
+
 static bool begin(struct hx_track *track, struct hx_tracer *tracer, char why[HX_UFFD_WHY])
 {
     (void)tracer;
-    uint64_t since = hx_now_ns();
+    make_room(track);
+    uint64_t since = hx_lock_begin(&track->lock);
     bool ok = clear(track->clear_refs);
     hx_lock_used(&track->lock, since);
     if (!ok)
@@ -164,11 +175,13 @@ static bool tell(void *context, uint64_t start, uint64_t end, uint64_t categorie
     return telling->each(telling->context, start, end, (categories & HX_PAGE_PRESENT) | written);
 }
 
-static bool tell_all(int pagemap, uint64_t start, uint64_t end, struct telling *telling)
+static bool tell_all(const struct hx_track *track, int pagemap, uint64_t start, uint64_t end,
+                     struct telling *telling)
 {
     struct hx_page_scan how = {.none = HX_PAGE_ZERO | HX_PAGE_GUARD,
                                .any = HX_PAGE_PRESENT | HX_PAGE_SWAPPED,
-                               .told = HX_PAGE_PRESENT | HX_PAGE_FILE | HX_PAGE_SOFT_DIRTY};
+                               .told = HX_PAGE_PRESENT | HX_PAGE_FILE | HX_PAGE_SOFT_DIRTY,
+                               .room = track->room.entry ? &track->room : NULL};
     int done = telling->scans ? hx_pagemap_each(pagemap, start, end, &how, tell, telling) : -1;
     if (done >= 0)
         return done == 1;
@@ -182,7 +195,7 @@ static bool protect(struct hx_track *track, uint64_t start, uint64_t end, bool a
 {
     struct telling telling = {
         .each = each, .context = context, .scans = track->scans, .first = true};
-    return again || tell_all(track->pagemap, start, end, &telling);
+    return again || tell_all(track, track->pagemap, start, end, &telling);
 }
 
 static bool written(struct hx_track *track, uint64_t start, uint64_t end, hx_track_each *each,
@@ -193,7 +206,7 @@ static bool written(struct hx_track *track, uint64_t start, uint64_t end, hx_tra
     snprintf(path, sizeof path, "/proc/%d/pagemap", track->pid);
     /* opened now: it may be another program than it was, whose pages are all new */
     HX_FD int pagemap = open(path, O_RDONLY | O_CLOEXEC);
-    return pagemap >= 0 && tell_all(pagemap, start, end, &telling);
+    return pagemap >= 0 && tell_all(track, pagemap, start, end, &telling);
 }
 
 /* Nothing is to be lifted. */
