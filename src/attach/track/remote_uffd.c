@@ -4,6 +4,7 @@
 #include "attach/stop/pagemap.h"
 #include "attach/stop/registers.h"
 #include "base/cleanup.h"
+#include "base/lower_bound.h"
 #include "base/proc.h"
 #include "base/progress.h"
 
@@ -235,10 +236,7 @@ static int rate_thread(const struct hx_uffd_way *way, const struct hx_tracee *tr
                        struct user_regs_struct *regs)
 {
     pid_t tid = tracee->thread.tid;
-    bool known = false;
-    for (size_t i = 0; i < way->tid.n; i++)
-        known |= way->tid.v[i] == tid;
-    if (!known || tracee->state != HX_TRACEE_STOPPED || tracee->deliver || tracee->group_stop ||
+    if (tracee->state != HX_TRACEE_STOPPED || tracee->deliver || tracee->group_stop ||
         ptrace(PTRACE_GETREGS, tid, NULL, regs) != 0 || regs->cs != 0x33 || !has_stack(way, regs))
         return 0;
     struct rseq_configuration rseq = {0};
@@ -504,15 +502,18 @@ static bool is_code(const struct hx_uffd_way *way)
 static struct hx_tracee *choose_thread(const struct hx_uffd_way *way, struct hx_tracer *tracer,
                                        struct user_regs_struct *ret)
 {
-    struct hx_tracee *best = NULL;
+    struct hx_tracee *best = NULL, *all = tracer->tracee.v;
     int most = 0;
-    for (size_t i = 0; i < tracer->tracee.n && i < THREADS_LOOKED_AT && most < 3; i++) {
+    for (size_t i = 0; i < way->tid.n && most < 3; i++) {
         struct user_regs_struct regs;
-        int rate = rate_thread(way, &tracer->tracee.v[i], &regs);
+        const pid_t tid = way->tid.v[i];
+        size_t at = HX_LOWER_BOUND(tracer->tracee.n, k, all[k].thread.tid < tid);
+        bool known = at < tracer->tracee.n && all[at].thread.tid == tid;
+        int rate = known ? rate_thread(way, &all[at], &regs) : 0;
         if (rate <= most)
             continue;
         most = rate;
-        best = &tracer->tracee.v[i];
+        best = &all[at];
         *ret = regs;
     }
     return best;
