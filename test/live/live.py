@@ -139,15 +139,24 @@ def threads(pid):
     return found
 
 
+def is_tracked(pid):
+    """Does a userfaultfd look for writes to its memory?"""
+    try:
+        with open(f"/proc/{pid}/smaps") as file:
+            return any("uw" in line.split()[1:] for line in file if line.startswith("VmFlags"))
+    except OSError:
+        return False
+
+
 def check_let_go(pid, stopped=False, wait=2.0):
-    """No thread is traced, and none stopped (or all of them, when it was before)."""
+    """No thread is traced, and none stopped (or all of them, when it was before), and no memory tracked."""
     end = time.monotonic() + wait * SLOW
     while True:
         bad = [t for t in threads(pid)
                if t[2] or t[1] == "t" or (t[1] == "T") != stopped]
-        if not bad:
+        if not bad and not is_tracked(pid):
             return
-        check(time.monotonic() < end, f"PID {pid}: still stopped or traced: {bad}")
+        check(time.monotonic() < end, f"PID {pid}: still stopped or traced, or its memory tracked: {bad}")
         time.sleep(0.02)
 
 

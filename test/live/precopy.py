@@ -8,6 +8,7 @@ import os
 import random
 import select
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -43,17 +44,8 @@ def traces(pid):
             "maps": [line.split()[:2] for line in text("maps").splitlines()]}
 
 
-def is_tracked(pid):
-    with open(f"/proc/{pid}/smaps") as file:
-        return any({"uw", "um", "ui"} & set(line.split()[1:]) for line in file if line.startswith("VmFlags"))
-
-
 def check_unharmed(target, before=None):
-    end = time.monotonic() + 5 * live.SLOW
-    while is_tracked(target.pid):
-        check(time.monotonic() < end, "its memory is tracked still")
-        time.sleep(0.02)
-    live.check_let_go(target.pid)
+    live.check_let_go(target.pid, wait=5)
     check(target.process.poll() is None, "the target has ended")
     if select.select([target.process.stdout], [], [], 0)[0]:
         raise live.Failure(f"the target says: {os.read(target.process.stdout.fileno(), 200)}")
@@ -121,6 +113,27 @@ def sparse(folder):
         check_unharmed(target, before)
 
 
+def huge_pages(pid):
+    """Of its own memory, in kB."""
+    with open(f"/proc/{pid}/smaps") as file:
+        return sum(int(line.split()[1]) for line in file if line.startswith("AnonHugePages"))
+
+
+def huge(folder):
+    """Huge pages that are written while they are protected are split, and put together again."""
+    with victim("huge") as target:
+        before = huge_pages(target.pid)
+        if before < 64 << 10:
+            raise live.Skip(f"no huge pages here ({before} kB)")
+        for _ in range(ROUNDS):
+            take(folder, target.pid)
+            end = time.monotonic() + 10 * live.SLOW
+            while huge_pages(target.pid) < before:
+                check(time.monotonic() < end, f"huge pages: {before} kB, then {huge_pages(target.pid)}")
+                time.sleep(0.02)
+        check_unharmed(target)
+
+
 def mismatches(store):
     """Words of a pair that differ, of all that there are."""
     blocks = rows(store, f"select address, bytes from objects where bytes between {WORDS * 8} and {WORDS * 8 + 64}")
@@ -138,13 +151,32 @@ def mismatches(store):
     return odd
 
 
+NODES, GAPS, CLOCK_BYTES = 4096, 1024, 9000  # as in precopy_victim.c
+
+
+def in_a_stop(store, instants):
+    """Does the clock of `wild` in the image show what it showed when the program stood still?"""
+    with open(instants, "rb") as file:
+        n, *words = struct.unpack(f"={1 + GAPS + NODES}Q", file.read())
+    nodes = {~word & 0xffffffffffffffff: i for i, word in enumerate(words[GAPS:])}
+    shown = nodes[row(store, "select target from edges where offset = 8 and source in (select address from objects "
+                             f"where bytes between {CLOCK_BYTES} and {CLOCK_BYTES + 64})")["target"]]
+    gaps = words[:min(n, GAPS)]
+    return shown in gaps or (shown - 1) % NODES in gaps  # it had not noted the last step yet
+
+
 def instant(folder):
-    """Words that are written in pairs differ in one place at most."""
-    with victim("wild") as target:
+    """Words that are written in pairs differ in one place at most, and are those of an instant in the stop."""
+    instants = os.path.join(folder, "instants")
+    with open(instants, "wb") as file:
+        file.write(bytes(8 * (1 + GAPS + NODES)))
+    with victim("wild", before=["env", f"HX_INSTANTS={instants}"]) as target:
         before = traces(target.pid)
         for _ in range(ROUNDS):
-            odd = mismatches(take(folder, target.pid)[0])
+            store = take(folder, target.pid)[0]
+            odd = mismatches(store)
             check(len(odd) <= 1, f"{len(odd)} words are not of one instant: {odd[:3]}")
+            check(in_a_stop(store, instants), "it is of an instant when the target ran")
         check_unharmed(target, before)
 
 
@@ -156,6 +188,25 @@ def shifting(folder):
             odd = mismatches(store)
             check(len(odd) <= 1, f"{len(odd)} words are not of one instant: {odd[:3]}; {total['notes']}")
         check_unharmed(target)
+
+
+def promise(folder):
+    """What --max-pause allows is more than any stop, and any wait for the lock of the mappings, that a snapshot tells
+    of; else there is none, and a reason."""
+    store, said = os.path.join(folder, "promise.db"), collections.Counter()
+    with victim("wild") as target:
+        for limit in (200, 500, 2000, 10000, 1000000 * live.SLOW) * max(ROUNDS // 4, 1):
+            status, _, err = heapx("snap", target.pid, "-o", store, "--pause", "precopy", "--analyse", "later", "--max-pause",
+                                   f"{limit}us", ok=(0, 1))
+            said[limit, status] += 1
+            check(limit < 1000000 or status == 0, f"{limit} us: {err}")
+            check(status == 0 or "--max-pause" in err, f"{limit} us: {err}")
+            if status == 0:
+                total = row(store, "select * from snapshots")
+                check(max(total["pause_us"], total["held_us"] or 0) <= limit, f"{limit} us: {total}")
+                os.unlink(store)
+        check_unharmed(target)
+    print("  " + ", ".join(f"{limit} us: {n} {'refused' if status else 'taken'}" for (limit, status), n in said.items()))
 
 
 def forking(folder):
@@ -259,4 +310,4 @@ def comm(pid):
 
 
 if __name__ == "__main__":
-    live.main(same, counted, sparse, instant, shifting, forking, ending, refused, killed)
+    live.main(same, counted, sparse, huge, instant, shifting, promise, forking, ending, refused, killed)

@@ -2,8 +2,9 @@
  * that a copy holds is of one instant.
  *
  *   precopy_victim idle          a heap at rest
- *   precopy_victim sparse        the same beside 4 TiB that are reserved, with a page here and
- * there precopy_victim wild          pairs of words that one thread writes, one after the other
+ *   precopy_victim sparse        the same beside 4 TiB that are reserved, a page here and there
+ *   precopy_victim huge          the same beside huge pages, of which it writes a byte now and then
+ *   precopy_victim wild          pairs of words that one thread writes, one after the other
  *   precopy_victim shifting      the same, while memory comes, goes, moves and is discarded
  *   precopy_victim forking       has a child all the time, which looks at its memory and ends
  *   precopy_victim exits|execs US   after so many microseconds it ends, or becomes `idle`, whose
@@ -36,7 +37,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BLOCKS = 8, WORDS = 8192, NODES = 4096, FILL = 40000 };
+enum { BLOCKS = 8, WORDS = 8192, NODES = 4096, FILL = 40000, GAPS = 1024, CLOCK_BYTES = 9000 };
 
 /* The first word of a block is its node, the others lead anywhere; the word of `first` is written
  * before its fellow of `second`, which is larger by a word. */
@@ -73,10 +74,57 @@ static void make_heap(void)
     }
 }
 
+/* When `wild` has not run, for whoever stopped it: its clock is the node that a block of
+ * CLOCK_BYTES leads to in its second word, the next one each 1,024 writes. In the file that
+ * HX_INSTANTS names; addresses inverted, for this is no part of the heap. */
+struct instants {
+    uint64_t n_gaps, gap[GAPS] /* what the clock showed */, node[NODES];
+};
+
+static struct instants *map_instants(void)
+{
+    const char *path = getenv("HX_INSTANTS");
+    int fd = path ? open(path, O_RDWR) : -1;
+    void *map = mmap(NULL, sizeof(struct instants), PROT_READ | PROT_WRITE,
+                     fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED || (fd >= 0 && close(fd) != 0))
+        exit(1);
+    struct instants *instants = map;
+    for (int i = 0; i < NODES; i++)
+        instants->node[i] = ~(uint64_t)(uintptr_t)node[i];
+    return instants;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Writes the clock on, and notes when it was not looked at for as long as no run of this takes. */
+static void tick(struct instants *instants, uint64_t n)
+{
+    static void **clock_block;
+    static uint64_t last, shown;
+    if (!clock_block)
+        clock_block = allocate(CLOCK_BYTES);
+    uint64_t at = now_ns();
+    if (last && at - last > 150000)
+        instants->gap[instants->n_gaps++ % GAPS] = shown;
+    last = at;
+    if (n % 1024 == 0) {
+        ((void *volatile *)clock_block)[1] = node[n / 1024 % NODES];
+        shown = n / 1024 % NODES;
+    }
+}
+
 static void *write_pairs(void *unused)
 {
+    struct instants *instants = map_instants();
     uint64_t state = 2;
-    for (;;) {
+    for (uint64_t n = 0;; n++) {
+        tick(instants, n);
         uint64_t i = next(&state) % BLOCKS, k = 1 + next(&state) % (WORDS - 1);
         void *to = node[next(&state) % NODES];
         ((void *volatile *)first[i])[k] = to;
@@ -186,6 +234,22 @@ static bool reserve(void)
     return bytes != MAP_FAILED && memset(bytes + reserved / 2, 2, dense);
 }
 
+enum { HUGE_BYTES = 64 << 20, HUGE_PAGE = 2 << 20 };
+static char *huge;
+
+static bool make_huge(void)
+{
+    huge = aligned_alloc(HUGE_PAGE, HUGE_BYTES);
+    return huge && madvise(huge, HUGE_BYTES, MADV_HUGEPAGE) == 0 && memset(huge, 1, HUGE_BYTES);
+}
+
+static void *write_huge(void *unused)
+{
+    for (uint64_t state = 4;; usleep(300))
+        ((char volatile *)huge)[next(&state) % HUGE_BYTES]++;
+    return unused;
+}
+
 static bool filter(void)
 {
     struct sock_filter all = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
@@ -225,6 +289,7 @@ int main(int argc, char **argv)
     if (((sandboxed || strcmp(what, "filtered") == 0) && !filter()) ||
         (strcmp(what, "faults") == 0 && !handle_faults()) ||
         (strcmp(what, "full") == 0 && !fill_files()) ||
+        (strcmp(what, "huge") == 0 && !make_huge()) ||
         (strcmp(what, "sparse") == 0 && !reserve())) {
         printf("not possible here, not ready\n");
         return 1;
@@ -235,6 +300,8 @@ int main(int argc, char **argv)
         pthread_create(&thread, NULL, write_pairs, NULL);
     if (strcmp(what, "shifting") == 0)
         pthread_create(&thread, NULL, shift, NULL);
+    if (huge)
+        pthread_create(&thread, NULL, write_huge, NULL);
     if (strcmp(what, "forking") == 0)
         pthread_create(&thread, NULL, fork_on, NULL);
     struct sigaction action = {.sa_handler = on_tick, .sa_flags = SA_RESTART};

@@ -2,15 +2,17 @@
  *
  *   torture
  *
- * Eight threads keep a running checksum over memory of their own and wait in every way
+ * Eight threads keep a running checksum over memory of their own, which mremap() moves about, and
+ * over a heap under a lock, load and unload a library, and wait in every way
  * in which a careless tracer shows: each -EINTR, each wait that ends early or late, each
- * odd wait status, each signal that is lost or out of order is counted. Says "ready",
- * works until stdin ends, then prints one line "outcome ..." that is the same for every
- * undisturbed run, and one line "detail ..." for people. SIGCHLD stays at its default and
+ * odd wait status, each signal that is lost or out of order, each write that is undone is counted.
+ * Says "ready", works until stdin ends, then prints one line "outcome ..." that is the same for
+ * every undisturbed run, and one line "detail ..." for people. SIGCHLD stays at its default and
  * open in all threads: it is ignored, and must stay so while the program is traced.
  */
 #include "victim.h"
 
+#include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -25,7 +27,7 @@
 
 /* Late is more than a busy machine explains; a wait that begins anew after every stop is. */
 static const uint64_t late_ns = UINT64_C(5000000000);
-enum { WORKERS = 8, WORDS = 1 << 14 };
+enum { WORKERS = 8, WORDS = 1 << 17, CELLS = 1 << 16 };
 
 static atomic_bool ending;
 
@@ -96,18 +98,94 @@ static uint64_t step(uint64_t *words, uint64_t sum, uint64_t n)
     return sum;
 }
 
+static uint64_t *pages_new(int protection)
+{
+    void *pages =
+        mmap(NULL, WORDS * sizeof(uint64_t), protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED)
+        abort();
+    return pages;
+}
+
 static uint64_t *words_new(uint64_t seed)
 {
-    uint64_t *words = need(malloc(WORDS * sizeof *words));
+    uint64_t *words = pages_new(PROT_READ | PROT_WRITE);
     for (size_t i = 0; i < WORDS; i++)
         words[i] = seed * i;
     return words;
+}
+
+static void words_free(uint64_t *words)
+{
+    munmap(words, WORDS * sizeof *words);
+}
+
+static void words_move(struct worker *worker)
+{
+    void *to = pages_new(PROT_NONE);
+    worker->words = mremap(worker->words, WORDS * sizeof(uint64_t), WORDS * sizeof(uint64_t),
+                           MREMAP_MAYMOVE | MREMAP_FIXED, to);
+    if (worker->words == MAP_FAILED)
+        abort();
+}
+
+/* A heap that all change, each write under a lock. */
+static struct cell {
+    uint64_t value, inverted;
+} * cell[CELLS];
+static uint64_t cells_sum;
+static pthread_mutex_t cells_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void cells_new(void)
+{
+    for (size_t i = 0; i < CELLS; i++) {
+        cell[i] = need(malloc(sizeof *cell[i]));
+        *cell[i] = (struct cell){0, ~(uint64_t)0};
+    }
+}
+
+static void cells_change(struct rng *rng)
+{
+    pthread_mutex_lock(&cells_lock);
+    for (int i = 0; i < 64; i++) {
+        struct cell *one = cell[rng_below(rng, CELLS)];
+        uint64_t more = rng_next(rng);
+        if (one->inverted != ~one->value)
+            blame(&tally.odd, "a cell of the heap");
+        one->value += more;
+        one->inverted = ~one->value;
+        cells_sum += more;
+    }
+    pthread_mutex_unlock(&cells_lock);
+}
+
+static bool cells_are_right(void)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < CELLS; i++)
+        sum += cell[i]->value;
+    return sum == cells_sum;
+}
+
+/* Mappings come and go, written in part. */
+static void load_library(void)
+{
+    void *library = dlopen("libresolv.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (library && !dlsym(library, "ns_get32"))
+        blame(&tally.odd, "a library");
+    if (library)
+        dlclose(library);
 }
 
 static void compute(struct worker *worker, int n)
 {
     for (int i = 0; i < n; i++)
         worker->sum = step(worker->words, worker->sum, worker->steps++);
+    cells_change(&worker->rng);
+    if (rng_below(&worker->rng, 8) == 0)
+        words_move(worker);
+    if (rng_below(&worker->rng, 16) == 0)
+        load_library();
 }
 
 /* The same steps once more, undisturbed. */
@@ -117,7 +195,7 @@ static bool sum_is_right(const struct worker *worker)
     for (uint64_t i = 0; i < worker->steps; i++)
         sum = step(words, sum, i);
     bool same = sum == worker->sum && memcmp(words, worker->words, WORDS * sizeof *words) == 0;
-    free(words);
+    words_free(words);
     return same;
 }
 
@@ -401,6 +479,7 @@ static void set_up(void)
     semaphore = semget(IPC_PRIVATE, 1, 0600);
     if (semaphore < 0)
         abort();
+    cells_new();
     for (int i = 0; i < WORKERS; i++) {
         worker[i].seed = worker[i].sum = worker[i].rng.state = (uint64_t)i + 1;
         worker[i].words = words_new(worker[i].seed);
@@ -421,9 +500,9 @@ int main(void)
     if (n < 0)
         blame(errno == EINTR ? &tally.eintr : &tally.odd, "read");
     ending = true;
-    bool right = true;
     for (int i = 0; i < WORKERS; i++)
         pthread_join(worker[i].thread, NULL);
+    bool right = cells_are_right();
     for (int i = 0; i < WORKERS; i++)
         right = right && sum_is_right(&worker[i]);
     semctl(semaphore, 0, IPC_RMID);

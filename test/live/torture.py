@@ -26,8 +26,21 @@ METHODS = os.environ.get("HX_PAUSE", "copy precopy").split()
 SNAPSHOTS = int(os.environ.get("HX_SNAPSHOTS", "30" if live.is_set("HX_NIGHTLY") else "15"))
 
 
+def files(pid):
+    """What it has open, but for files with a path, which it opens and closes itself."""
+    folder, found = f"/proc/{pid}/fd", []
+    for number in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            found.append(re.sub(r"\d+", "", os.readlink(f"{folder}/{number}")))
+    return sorted(name for name in found if name[0] != "/")
+
+
 def outcome(target):
     """Ends the program; its one line, and the one for people."""
+    end = time.monotonic() + 2 * live.SLOW
+    while files(target.pid) != target.files:
+        check(time.monotonic() < end, f"its files: {files(target.pid)}, at first {target.files}")
+        time.sleep(0.01)
     target.process.stdin.close()
     line = target.wait_line("outcome").strip()
     detail = target.wait_line("detail").strip()
@@ -39,6 +52,8 @@ def outcome(target):
 def start():
     target = live.Target([live.victim("torture")])
     target.wait_line("ready")
+    time.sleep(1)  # each thread has opened its own
+    target.files = files(target.pid)
     return target
 
 
@@ -73,7 +88,7 @@ def undisturbed(_folder):
 
 def kill_at_random(pid, store, dice, usual, method):
     """heapx snap, killed at a random moment of its usual life. True when it was faster."""
-    snap = subprocess.Popen([live.HEAPX, "snap", str(pid), "-o", store, "--pause", method],
+    snap = subprocess.Popen([live.HEAPX, "snap", str(pid), "-o", store, "--pause", method, "--analyse", "later"],
                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                             preexec_fn=live.end_with_parent)
     try:
@@ -118,7 +133,7 @@ def snapshots(folder):
             method = METHODS[n // 2 % len(METHODS)]
             if n % 2 == 0:
                 begin = time.monotonic()
-                status = live.heapx("snap", target.pid, "-o", store, "--pause", method,
+                status = live.heapx("snap", target.pid, "-o", store, "--pause", method, "--analyse", "later",
                                     ok=(0, 3))[0]
                 usual = 0.7 * usual + 0.3 * (time.monotonic() - begin)
                 done += 1
@@ -179,11 +194,11 @@ def all_killed(folder):
     dice, store = random.Random(int(os.environ.get("HX_SEED", "1"))), f"{folder}/s.db"
     with beside() as judge, start() as target:
         begin = time.monotonic()
-        live.heapx("snap", target.pid, "-o", store, ok=(0, 3))
+        live.heapx("snap", target.pid, "-o", store, "--analyse", "later", ok=(0, 3))
         usual = time.monotonic() - begin
         for n in range(max(8, SNAPSHOTS // 5)):
             snap = subprocess.Popen([live.HEAPX, "snap", str(target.pid), "-o", store, "--pause",
-                                     METHODS[n % len(METHODS)]],
+                                     METHODS[n % len(METHODS)], "--analyse", "later"],
                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                     preexec_fn=live.end_with_parent)
             time.sleep(dice.random() * usual)
