@@ -56,6 +56,12 @@ static uint64_t now_ns(void)
  * counted apart, with the sockets of a run that nobody stops for comparison. */
 static const uint64_t tick_ns = 10000000;
 
+static _Noreturn void give_up(const char *what)
+{
+    perror(what);
+    abort();
+}
+
 /* A wait of `ns` that began at `begin` and should have run out of time, as `result` and
  * `err` tell. */
 static void judge(const char *what, uint64_t begin, uint64_t ns, bool as_it_should, int err)
@@ -103,7 +109,7 @@ static uint64_t *pages_new(int protection)
     void *pages =
         mmap(NULL, WORDS * sizeof(uint64_t), protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED)
-        abort();
+        give_up("mmap");
     return pages;
 }
 
@@ -126,7 +132,7 @@ static void words_move(struct worker *worker)
     worker->words = mremap(worker->words, WORDS * sizeof(uint64_t), WORDS * sizeof(uint64_t),
                            MREMAP_MAYMOVE | MREMAP_FIXED, to);
     if (worker->words == MAP_FAILED)
-        abort();
+        give_up("mremap");
 }
 
 /* A heap that all change, each write under a lock. */
@@ -225,7 +231,7 @@ static void polls(uint64_t ns)
 {
     static int fd[2] = {-1, -1};
     if (fd[0] < 0 && pipe(fd))
-        abort();
+        give_up("pipe");
     struct pollfd p = {.fd = fd[0], .events = POLLIN};
     uint64_t begin = now_ns();
     int n = poll(&p, 1, (int)(ns / 1000000));
@@ -271,7 +277,7 @@ static void epolls(uint64_t ns)
 {
     static int fd = -1;
     if (fd < 0 && (fd = epoll_create1(EPOLL_CLOEXEC)) < 0)
-        abort();
+        give_up("epoll_create1");
     struct epoll_event event;
     uint64_t begin = now_ns();
     int n = epoll_wait(fd, &event, 1, (int)(ns / 1000000));
@@ -308,7 +314,7 @@ static void sockets(uint64_t ns)
     struct timeval v = {(time_t)(ns / 1000000000u), (suseconds_t)(ns % 1000000000u / 1000)};
     if ((fd[0] < 0 && socketpair(AF_UNIX, SOCK_STREAM, 0, fd)) ||
         setsockopt(fd[0], SOL_SOCKET, SO_RCVTIMEO, &v, sizeof v))
-        abort();
+        give_up("socketpair");
     char byte;
     uint64_t begin = now_ns();
     ssize_t n = recv(fd[0], &byte, 1, 0);
@@ -391,7 +397,7 @@ static void start_ticks(timer_t *ret)
     event._sigev_un._tid = (pid_t)syscall(SYS_gettid);
     struct itimerspec every = {after(TICK_NS), after(TICK_NS)};
     if (timer_create(CLOCK_MONOTONIC, &event, ret) || timer_settime(*ret, 0, &every, NULL))
-        abort();
+        give_up("timer_create");
     sigset_t open;
     sigemptyset(&open);
     sigaddset(&open, SIGRTMIN + 1);
@@ -478,13 +484,13 @@ static void set_up(void)
     }
     semaphore = semget(IPC_PRIVATE, 1, 0600);
     if (semaphore < 0)
-        abort();
+        give_up("semget");
     cells_new();
     for (int i = 0; i < WORKERS; i++) {
         worker[i].seed = worker[i].sum = worker[i].rng.state = (uint64_t)i + 1;
         worker[i].words = words_new(worker[i].seed);
         if (pthread_create(&worker[i].thread, NULL, worker_main, &worker[i]))
-            abort();
+            give_up("pthread_create");
     }
 }
 
