@@ -112,6 +112,62 @@ static uint64_t look(struct hx_copied *copied, int pagemap, uint64_t start, uint
     return looking.at;
 }
 
+/* --- stops before that of the snapshot ------------------------------------------------------ */
+
+struct short_stop {
+    struct hx_precopy *pre;
+    hx_error *(*act)(struct short_stop *stop); /* what is done while all threads stand still */
+    void *context;
+    struct hx_tracer tracer;
+    pid_t tid; /* of the thread that makes it */
+    hx_error *err;
+};
+
+static hx_error *stop_and_act(struct short_stop *stop)
+{
+    HX_TRY(hx_tracer_seize(&stop->tracer));
+    HX_TRY(hx_tracer_stop(&stop->tracer));
+    return stop->act(stop);
+}
+
+static void *make_short_stop(void *argument)
+{
+    struct short_stop *stop = argument;
+    int usual = getpriority(PRIO_PROCESS, 0);
+    stop->tid = gettid();
+    /* for the stop alone: the rounds may wait for the target */
+    setpriority(PRIO_PROCESS, 0, -20);
+    stop->err = stop_and_act(stop);
+    hx_tracer_release(&stop->tracer);
+    if (!stop->tracer.ending)
+        setpriority(PRIO_PROCESS, 0, usual);
+    return NULL;
+}
+
+/* On a thread of its own: with its end the kernel lets go of what did not stand still, which would
+ * be traced until the rounds are over. */
+static hx_error *stop_shortly(struct short_stop *stop, struct hx_tracer *tracer)
+{
+    pthread_t thread;
+    stop->tracer = *tracer;
+    stop->tracer.ending = true;
+    if (pthread_create(&thread, NULL, make_short_stop, stop) == 0) {
+        pthread_join(thread, NULL);
+        while (syscall(SYS_tgkill, getpid(), stop->tid, 0) == 0) /* joined before it has ended */
+            sched_yield();
+    } else {
+        stop->tracer.ending = false;
+        make_short_stop(stop);
+    }
+    const struct hx_tracer *done = &stop->tracer;
+    const uint64_t took = done->stopped_at_ns ? done->released_at_ns - done->stopped_at_ns : 0;
+    if (took > stop->pre->short_stop_ns)
+        stop->pre->short_stop_ns = took;
+    tracer->short_calls = done->short_calls; /* to go on from there */
+    hx_tracer_deinit(&stop->tracer);
+    return hx_steal(stop->err);
+}
+
 /* --- rounds ------------------------------------------------------------------------------- */
 
 struct round {
@@ -177,18 +233,56 @@ static hx_error *keep_pieces(struct hx_copied *copied, const struct hx_piece *pi
     return NULL;
 }
 
+static hx_error *see_pages(struct hx_precopy *pre, bool again, hx_track_each *each, void *context,
+                           const bool *failed, const struct hx_tracer *tracer)
+{
+    for (size_t i = 0; i < pre->track.ranges.n; i++) {
+        const struct hx_range *range = &pre->track.ranges.v[i];
+        pre->tracker->protect(&pre->track, range->start, range->end, again, each, context);
+        HX_NEED(!*failed);
+        HX_TRY(hx_tracer_pressed(tracer));
+    }
+    return NULL;
+}
+
+static bool count_pages(void *context, uint64_t start, uint64_t end, uint64_t categories)
+{
+    (void)categories;
+    *(uint64_t *)context += (end - start) / PAGE;
+    return true;
+}
+
+/* Another stop has to take less than what it saves that of the snapshot. */
+static hx_error *pays_to_renew(struct hx_precopy *pre, const struct hx_tracer *tracer, bool *ret)
+{
+    uint64_t pages = 0;
+    HX_TRY(see_pages(pre, true, count_pages, &pages, &(bool){false}, tracer));
+    *ret = pages > FEW_PAGES && pages * NS_PAGE > 2 * pre->track.renewal_ns;
+    return NULL;
+}
+
+static hx_error *renew_stopped(struct short_stop *stop)
+{
+    struct round *round = stop->context;
+    HX_TRY(see_pages(stop->pre, true, note_pages, round, &round->failed, &stop->tracer));
+    stop->pre->tracker->renew(&stop->pre->track); /* where it fails they were written still */
+    return NULL;
+}
+
 /* Protects and copies what is there, or was written since. A range that the tracker loses is left
  * to the stop. */
-static hx_error *run_round(struct round *round, const struct hx_tracer *tracer)
+static hx_error *run_round(struct round *round, struct hx_tracer *tracer)
 {
     struct hx_precopy *pre = round->pre;
     struct hx_copy *copy = round->copy;
-    for (size_t i = 0; i < pre->track.ranges.n; i++) {
-        const struct hx_range *range = &pre->track.ranges.v[i];
-        pre->tracker->protect(&pre->track, range->start, range->end, !round->is_first, note_pages,
-                              round);
-        HX_NEED(!round->failed);
-        HX_TRY(hx_tracer_pressed(tracer));
+    bool pays = true;
+    if (round->is_first || !pre->tracker->renew) {
+        HX_TRY(see_pages(pre, !round->is_first, note_pages, round, &round->failed, tracer));
+    } else {
+        struct short_stop stop = {.pre = pre, .act = renew_stopped, .context = round};
+        HX_TRY(pays_to_renew(pre, tracer, &pays));
+        if (pays)
+            HX_TRY(stop_shortly(&stop, tracer));
     }
     HX_TRY(hx_copy_make_room(copy));
     HX_TRY(hx_copy_read(copy, round->pieces.v, round->pieces.n, tracer));
@@ -209,12 +303,11 @@ static bool wants_round(const struct hx_precopy *pre, int rounds, uint64_t pages
 {
     const uint64_t promised = pre->track.max_held_ns;
     bool pays = pages > FEW_PAGES && pages <= before - before / 4 && rounds < ROUNDS_MAX;
-    return pays || (promised && pre->first_stop_ns + pages * NS_PAGE > promised &&
+    return pays || (promised && pre->short_stop_ns + pages * NS_PAGE > promised &&
                     rounds < PROMISED_ROUNDS_MAX);
 }
 
-static hx_error *run_rounds(struct hx_precopy *pre, struct hx_copy *copy,
-                            const struct hx_tracer *tracer)
+static hx_error *run_rounds(struct hx_precopy *pre, struct hx_copy *copy, struct hx_tracer *tracer)
 {
     uint64_t before, pages = UINT64_MAX;
     int rounds = 0;
@@ -230,14 +323,23 @@ static hx_error *run_rounds(struct hx_precopy *pre, struct hx_copy *copy,
     return NULL;
 }
 
-static hx_error *copy_beside(struct hx_precopy *pre, struct hx_copy *copy,
-                             const struct hx_tracer *tracer, const struct hx_mapping *mapping,
-                             size_t n)
+/* Only what is one mapping still where the target stands: tracking a part of one would cut it in
+ * two, and mremap() of both fails. */
+static void track_mappings(struct hx_precopy *pre, const struct hx_stop_maps *maps, bool stopped)
 {
-    for (size_t i = 0; i < n; i++)
-        if (is_worth_tracking(&mapping[i]))
-            pre->tracker->add(&pre->track, mapping[i].start, mapping[i].end);
-    hx_ranges_join(&pre->track.ranges);
+    for (size_t i = 0; i < maps->n_before; i++) {
+        const struct hx_mapping *mapping = &maps->before[i];
+        size_t now = stopped ? hx_mapping_find(maps->now, maps->n, mapping->start) : 0;
+        bool same = !stopped || (now < maps->n && maps->now[now].start == mapping->start &&
+                                 maps->now[now].end == mapping->end);
+        if (same && is_worth_tracking(mapping))
+            pre->tracker->add(&pre->track, mapping->start, mapping->end);
+    }
+}
+
+static hx_error *copy_beside(struct hx_precopy *pre, struct hx_copy *copy, struct hx_tracer *tracer,
+                             const struct hx_mapping *mapping, size_t n)
+{
     HX_TRY(run_rounds(pre, copy, tracer));
     hx_ranges_join(&pre->huge);
     for (size_t i = 0; i < pre->track.ranges.n; i++)
@@ -330,91 +432,54 @@ bool hx_precopy_possible(pid_t pid, const struct hx_mapping *mapping, size_t n,
     return possible;
 }
 
-/* The stop in which a tracker begins. */
-struct first_stop {
-    struct hx_precopy *pre;
-    struct hx_tracer tracer;
-    pid_t tid; /* of the thread that makes it */
+struct beginning {
+    struct hx_stop_maps *maps;
     bool begun;
-    hx_error *err;
     char reason[HX_UFFD_WHY]; /* of what has not begun */
 };
 
-static hx_error *begin_stopped(struct first_stop *first)
+static hx_error *begin_stopped(struct short_stop *stop)
 {
-    HX_TRY(hx_tracer_seize(&first->tracer));
-    HX_TRY(hx_tracer_stop(&first->tracer));
-    struct hx_precopy *pre = first->pre;
-    first->begun = pre->tracker->begin(&pre->track, &first->tracer, first->reason);
+    struct beginning *beginning = stop->context;
+    struct hx_precopy *pre = stop->pre;
+    beginning->begun = pre->tracker->begin(&pre->track, &stop->tracer, beginning->reason);
+    if (!beginning->begun)
+        return NULL;
+    HX_TRY(hx_stop_maps_read(pre->track.pid, beginning->maps));
+    track_mappings(pre, beginning->maps, true);
     return NULL;
 }
 
-static void *make_first_stop(void *argument)
+static hx_error *start_tracker(struct hx_precopy *pre, struct hx_tracer *tracer,
+                               struct hx_stop_maps *maps, bool *ret_begun)
 {
-    struct first_stop *first = argument;
-    int usual = getpriority(PRIO_PROCESS, 0);
-    first->tid = gettid();
-    /* for the stop alone: the rounds may wait for the target */
-    setpriority(PRIO_PROCESS, 0, -20);
-    first->err = begin_stopped(first);
-    hx_tracer_release(&first->tracer);
-    if (!first->tracer.ending)
-        setpriority(PRIO_PROCESS, 0, usual);
-    return NULL;
-}
-
-/* On a thread of its own: with its end the kernel lets go of what did not stand still, which would
- * be traced until the rounds are over. */
-static hx_error *stop_first(struct first_stop *first, struct hx_tracer *tracer)
-{
-    pthread_t thread;
-    first->tracer = *tracer;
-    first->tracer.ending = true;
-    if (pthread_create(&thread, NULL, make_first_stop, first) == 0) {
-        pthread_join(thread, NULL);
-        while (syscall(SYS_tgkill, getpid(), first->tid, 0) == 0) /* joined before it has ended */
-            sched_yield();
-    } else {
-        first->tracer.ending = false;
-        make_first_stop(first);
-    }
-    const struct hx_tracer *done = &first->tracer;
-    if (done->stopped_at_ns)
-        first->pre->first_stop_ns = done->released_at_ns - done->stopped_at_ns;
-    tracer->short_calls = done->short_calls; /* to go on from there */
-    hx_tracer_deinit(&first->tracer);
-    return hx_steal(first->err);
-}
-
-static hx_error *start_tracker(struct hx_precopy *pre, struct hx_tracer *tracer, bool *ret_begun)
-{
-    struct first_stop first = {.pre = pre};
-    hx_error *err = NULL;
+    struct beginning beginning = {.maps = maps};
+    struct short_stop stop = {.pre = pre, .act = begin_stopped, .context = &beginning};
     if (pre->tracker->begins_stopped)
-        err = stop_first(&first, tracer);
-    else
-        first.begun = pre->tracker->begin(&pre->track, tracer, first.reason);
-    *ret_begun = first.begun;
-    if (!err && !first.begun)
-        add_reason(pre->why, first.reason);
-    return err;
+        HX_TRY(stop_shortly(&stop, tracer));
+    else if ((beginning.begun = pre->tracker->begin(&pre->track, tracer, beginning.reason)))
+        track_mappings(pre, maps, false);
+    *ret_begun = beginning.begun;
+    if (!beginning.begun)
+        add_reason(pre->why, beginning.reason);
+    return NULL;
 }
 
 hx_error *hx_precopy_begin(struct hx_precopy *pre, struct hx_copy *copy, struct hx_tracer *tracer,
-                           const struct hx_mapping *mapping, size_t n)
+                           struct hx_stop_maps *maps)
 {
-    hx_error *err = NULL;
+    const struct hx_mapping *mapping = maps->before;
+    const size_t n = maps->n_before;
     size_t tried = 0;
     bool begun = false;
     pre->begun_ns = hx_now_ns();
     pre->track = hx_track_none(copy->pid);
     pre->track.max_held_ns = tracer->deadline_ns;
-    while (!err && !begun &&
-           (pre->tracker = choose_tracker(&pre->track, &tried, mapping, n, pre->why)))
-        err = start_tracker(pre, tracer, &begun);
-    if (err || !begun)
-        return err;
-    err = copy_beside(pre, copy, tracer, mapping, n);
+    while (!begun && (pre->tracker = choose_tracker(&pre->track, &tried, mapping, n, pre->why)))
+        HX_TRY(start_tracker(pre, tracer, maps, &begun));
+    if (!begun)
+        return NULL;
+    hx_error *err = copy_beside(pre, copy, tracer, mapping, n);
     pre->prepare_ns = hx_now_ns() - pre->begun_ns;
     return err;
 }

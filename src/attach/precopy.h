@@ -10,6 +10,7 @@
 #define HX_ATTACH_PRECOPY_H
 
 #include "attach/stop/copy.h"
+#include "attach/stop/stop_maps.h"
 #include "attach/track/track.h"
 
 struct hx_precopy {
@@ -18,7 +19,7 @@ struct hx_precopy {
     struct hx_track track;
     hx_ranges huge;                /* huge pages, as they were */
     uint64_t begun_ns, prepare_ns; /* CLOCK_MONOTONIC; how long it took up to the stop */
-    uint64_t first_stop_ns;        /* how long the stop took that started the tracker */
+    uint64_t short_stop_ns;        /* the longest stop up to then */
     char why[HX_UFFD_WHY];         /* there is none, or not the best, because ...; "" */
 };
 
@@ -27,11 +28,11 @@ struct hx_precopy {
 bool hx_precopy_possible(pid_t pid, const struct hx_mapping *mapping, size_t n,
                          char why[HX_UFFD_WHY]);
 
-/* While the target runs: starts a tracker if it may, and copies (copy->copied). `mapping` is smaps;
- * `tracer` will stop it, and has no threads yet. A tracker that cannot start is no error. On the
- * tracing thread. */
+/* While the target runs: starts a tracker if it may, and copies (copy->copied). `maps` is prepared,
+ * and is read in the stop of a tracker that wants one; `tracer` will stop it, and has no threads
+ * yet. A tracker that cannot start is no error. On the tracing thread. */
 hx_error *hx_precopy_begin(struct hx_precopy *pre, struct hx_copy *copy, struct hx_tracer *tracer,
-                           const struct hx_mapping *mapping, size_t n);
+                           struct hx_stop_maps *maps);
 
 /* While the target runs: lifts the protection, puts huge pages together again, frees. */
 void hx_precopy_end(struct hx_precopy *pre);

@@ -190,6 +190,15 @@ def shifting(folder):
         check_unharmed(target)
 
 
+def moving(folder):
+    """mremap() works at any moment: no mapping of the program is cut in two."""
+    with victim("moving") as target:
+        for _ in range(ROUNDS * 3):
+            take(folder, target.pid, ok=(0, 3))
+            time.sleep(0.25)  # so long it may take to say that something is odd
+        check_unharmed(target)
+
+
 def promise(folder):
     """What --max-pause allows is more than any stop, and any wait for the lock of the mappings, that a snapshot tells
     of; else there is none, and a reason."""
@@ -310,4 +319,4 @@ def comm(pid):
 
 
 if __name__ == "__main__":
-    live.main(same, counted, sparse, huge, instant, shifting, promise, forking, ending, refused, killed)
+    live.main(same, counted, sparse, huge, instant, shifting, moving, promise, forking, ending, refused, killed)

@@ -6,6 +6,7 @@
  *   precopy_victim huge          the same beside huge pages, of which it writes a byte now and then
  *   precopy_victim wild          pairs of words that one thread writes, one after the other
  *   precopy_victim shifting      the same, while memory comes, goes, moves and is discarded
+ *   precopy_victim moving        it moves mappings that lie beside each other, as fast as it can
  *   precopy_victim forking       has a child all the time, which looks at its memory and ends
  *   precopy_victim exits|execs US   after so many microseconds it ends, or becomes `idle`, whose
  *                                blocks of 500 bytes hold no pointers, as do those before
@@ -41,7 +42,7 @@ enum { BLOCKS = 8, WORDS = 8192, NODES = 4096, FILL = 40000, GAPS = 1024, CLOCK_
 
 /* The first word of a block is its node, the others lead anywhere; the word of `first` is written
  * before its fellow of `second`, which is larger by a word. */
-static void **first[BLOCKS], **second[BLOCKS], *node[NODES], *fill[FILL];
+static void **first[BLOCKS], **second[BLOCKS], *node[NODES], *fill[FILL], **shown_node;
 static _Atomic(const char *) odd; /* what is */
 
 static uint64_t next(uint64_t *state)
@@ -61,6 +62,7 @@ static void *allocate(size_t bytes)
 static void make_heap(void)
 {
     uint64_t state = 1;
+    shown_node = allocate(CLOCK_BYTES);
     for (int i = 0; i < NODES; i++)
         node[i] = allocate(40);
     for (int i = 0; i < FILL; i++)
@@ -105,23 +107,19 @@ static uint64_t now_ns(void)
 /* Writes the clock on, and notes when it was not looked at for as long as no run of this takes. */
 static void tick(struct instants *instants, uint64_t n)
 {
-    static void **clock_block;
     static uint64_t last, shown;
-    if (!clock_block)
-        clock_block = allocate(CLOCK_BYTES);
     uint64_t at = now_ns();
     if (last && at - last > 150000)
         instants->gap[instants->n_gaps++ % GAPS] = shown;
     last = at;
     if (n % 1024 == 0) {
-        ((void *volatile *)clock_block)[1] = node[n / 1024 % NODES];
+        ((void *volatile *)shown_node)[1] = node[n / 1024 % NODES];
         shown = n / 1024 % NODES;
     }
 }
 
-static void *write_pairs(void *unused)
+static void *write_pairs(void *instants)
 {
-    struct instants *instants = map_instants();
     uint64_t state = 2;
     for (uint64_t n = 0;; n++) {
         tick(instants, n);
@@ -131,7 +129,7 @@ static void *write_pairs(void *unused)
         atomic_signal_fence(memory_order_seq_cst);
         ((void *volatile *)second[i])[k] = to;
     }
-    return unused;
+    return instants;
 }
 
 static void *shift(void *unused)
@@ -161,6 +159,30 @@ static void *shift(void *unused)
         mprotect(part, LARGE, PROT_READ | PROT_WRITE);
     }
     return unused;
+}
+
+/* Where one of them were two in the kernel's eyes, it could not be moved as one. */
+static void *move_on(void *unused)
+{
+    enum { AREAS = 8, AREA = 1 << 20, MORE = 33 * 4096 };
+    char *area[AREAS];
+    uint64_t state = 5;
+    const int ours = PROT_READ | PROT_WRITE, how = MAP_PRIVATE | MAP_ANONYMOUS;
+    for (int i = 0; i < AREAS; i++)
+        area[i] = memset(mmap(NULL, AREA + i * MORE, ours, how, -1, 0), i, AREA + i * MORE);
+    for (;;) {
+        uint64_t i = next(&state) % AREAS, bytes = AREA + i * MORE;
+        char *to = mmap(NULL, bytes, PROT_NONE, how, -1, 0);
+        char *moved = mremap(area[i], bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+        if (moved == MAP_FAILED) {
+            odd = "mremap";
+            return unused;
+        }
+        area[i] = moved;
+        moved[next(&state) % bytes] = (char)i;
+        if (moved[next(&state) % bytes] != (char)i)
+            odd = "a mapping that was moved";
+    }
 }
 
 static atomic_uint_fast64_t ticks;
@@ -297,11 +319,13 @@ int main(int argc, char **argv)
     pthread_create(&thread, NULL, rest, NULL);
     pthread_create(&thread, NULL, wait_long, NULL);
     if (wild || sandboxed || strcmp(what, "shifting") == 0)
-        pthread_create(&thread, NULL, write_pairs, NULL);
+        pthread_create(&thread, NULL, write_pairs, map_instants());
     if (strcmp(what, "shifting") == 0)
         pthread_create(&thread, NULL, shift, NULL);
     if (huge)
         pthread_create(&thread, NULL, write_huge, NULL);
+    if (strcmp(what, "moving") == 0)
+        pthread_create(&thread, NULL, move_on, NULL);
     if (strcmp(what, "forking") == 0)
         pthread_create(&thread, NULL, fork_on, NULL);
     struct sigaction action = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
@@ -333,7 +357,8 @@ int main(int argc, char **argv)
         if (now == before || odd) {
             printf("odd: %s\n", odd ? odd : "a timer");
             fflush(stdout);
-            pause();
+            for (;;)
+                pause();
         }
         before = now;
     }

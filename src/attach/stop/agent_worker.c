@@ -184,11 +184,10 @@ static hx_error *while_stopped(struct capture *capture)
 static void *tracing_thread(void *argument)
 {
     struct capture *capture = argument;
-    const struct hx_stop_maps *maps = &capture->maps;
+    struct hx_stop_maps *maps = &capture->maps;
     hx_error *err = NULL;
     if (hx_copy_bytes(maps->before, maps->n_before) >= capture->request->precopy_from)
-        err = hx_precopy_begin(&capture->pre, &capture->copy, &capture->tracer, maps->before,
-                               maps->n_before);
+        err = hx_precopy_begin(&capture->pre, &capture->copy, &capture->tracer, maps);
     /* on a busy machine the target should not wait for others while it stands still */
     setpriority(PRIO_PROCESS, 0, -20);
     if (!err)
@@ -202,8 +201,8 @@ static void *tracing_thread(void *argument)
     hx_tracer_release(&capture->tracer);
     if (capture->tracer.stopped_at_ns)
         capture->reply.pause_ns = capture->tracer.released_at_ns - capture->tracer.stopped_at_ns;
-    if (capture->reply.pause_ns < capture->pre.first_stop_ns)
-        capture->reply.pause_ns = capture->pre.first_stop_ns;
+    if (capture->reply.pause_ns < capture->pre.short_stop_ns)
+        capture->reply.pause_ns = capture->pre.short_stop_ns;
     if (capture->tracer.short_calls.n) {
         capture->tracer.short_calls.n += capture->shared->short_calls.n;
         capture->shared->short_calls = capture->tracer.short_calls;

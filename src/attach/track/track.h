@@ -18,9 +18,10 @@ struct hx_track {
     int clear_refs; /* /proc/PID/clear_refs, to be written; -1: not open */
     bool scans;     /* the kernel has PAGEMAP_SCAN */
     struct hx_uffd_way way;
-    hx_ranges ranges; /* what is tracked; in order */
+    hx_ranges ranges; /* what is tracked: whole mappings, by address */
     struct hx_lock_use lock;
     struct hx_page_room room; /* for the entries that the stop reads; none where it scans */
+    uint64_t renewal_ns;      /* what renew() is expected to take */
     uint64_t max_held_ns;     /* none may be expected to hold it for longer; 0: no matter */
 };
 
@@ -30,6 +31,9 @@ struct hx_tracker {
     const char *name;
     bool begins_stopped; /* begin() wants all threads to stand still, and their tracer */
     bool tells_all;      /* written() tells of all that is there, WRITTEN or not */
+    /* NULL: protect() protects `again` in the step that tells. Else it only tells, and this
+     * protects all that it told of: no thread may run in between. */
+    bool (*renew)(struct hx_track *track);
 
     /* While it runs: can this process be tracked? False: why says what is in the way. */
     bool (*prepare)(struct hx_track *track, const struct hx_mapping *mapping, size_t n,
@@ -59,8 +63,7 @@ struct hx_tracker {
 /* userfaultfd's write protection without faults to handle, since Linux 6.7. */
 extern const struct hx_tracker hx_track_wp;
 
-/* Soft-dirty bits, where the kernel keeps them. One round: they cannot be read and cleared in one
- * step. */
+/* Soft-dirty bits, where the kernel keeps them. */
 extern const struct hx_tracker hx_track_soft;
 
 /* Does the kernel keep them? Tried on a child: asking for them succeeds where it does not. */

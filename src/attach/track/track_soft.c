@@ -1,9 +1,9 @@
 /* track_soft.c - soft-dirty bits: the kernel keeps one a page, clears all of a process at once when
  * it is asked to (clear_refs), and sets it at the next write. Nothing runs in the process.
  *
- * Cleared once, before anything is copied: a write up to the end of the clearing is older than the
- * copy, a later one sets the bit, which the stop reads. A second clearing would lose what is
- * written between reading the bits and clearing them, unless all threads stood still.
+ * Cleared before anything is copied: a write up to the end of the clearing is older than the
+ * copy, a later one sets the bit, which the stop reads. What is written between reading the bits
+ * and clearing them again would be lost, so that is done while all threads stand still.
  *
  * A bit tells of writes alone. What else can be where something else was: nothing, which shows; the
  * page of zeros, a page of a file, or one that a child has, too, which do not look like a page that
@@ -110,7 +110,7 @@ static bool prepare(struct hx_track *track, const struct hx_mapping *mapping, si
     char path[64];
     track->way.mapping = mapping;
     track->way.n_mappings = n;
-    uint64_t expected = expected_ns(mapping, n);
+    uint64_t expected = track->renewal_ns = expected_ns(mapping, n);
     snprintf(path, sizeof path, "/proc/%d/clear_refs", track->pid);
     if (!hx_track_soft_works())
         snprintf(why, HX_UFFD_WHY, "no soft-dirty bits are kept here");
@@ -136,16 +136,24 @@ static void make_room(struct hx_track *track)
         track->room = (struct hx_page_room){memset(entry, 1, n * sizeof *entry), n, hx_threads(0)};
 }
 
+static bool renew(struct hx_track *track)
+{
+    uint64_t since = hx_lock_begin(&track->lock);
+    bool ok = clear(track->clear_refs);
+    const int err = errno;
+    hx_lock_used(&track->lock, since);
+    errno = err;
+    return ok;
+}
+
 static bool begin(struct hx_track *track, struct hx_tracer *tracer, char why[HX_UFFD_WHY])
 {
     (void)tracer;
     make_room(track);
-    uint64_t since = hx_lock_begin(&track->lock);
-    bool ok = clear(track->clear_refs);
-    hx_lock_used(&track->lock, since);
-    if (!ok)
-        snprintf(why, HX_UFFD_WHY, "its soft-dirty bits: %s", strerror(errno));
-    return ok;
+    if (renew(track))
+        return true;
+    snprintf(why, HX_UFFD_WHY, "its soft-dirty bits: %s", strerror(errno));
+    return false;
 }
 
 static bool add(struct hx_track *track, uint64_t start, uint64_t end)
@@ -160,7 +168,7 @@ static bool add(struct hx_track *track, uint64_t start, uint64_t end)
 struct telling {
     hx_track_each *each;
     void *context;
-    bool scans, by_entries, first;
+    bool scans, by_entries, first, again;
 };
 
 static bool tell(void *context, uint64_t start, uint64_t end, uint64_t categories)
@@ -169,9 +177,11 @@ static bool tell(void *context, uint64_t start, uint64_t end, uint64_t categorie
     bool same =
         !(categories & HX_PAGE_FILE) &&
         (!telling->by_entries || !(categories & HX_PAGE_PRESENT) || categories & HX_PAGE_ALONE);
-    if (telling->first && !same) /* the stop would read it again */
+    if ((telling->first || telling->again) && !same) /* the stop would read it again */
         return true;
     uint64_t written = same && !(categories & HX_PAGE_SOFT_DIRTY) ? 0 : HX_PAGE_WRITTEN;
+    if (telling->again && !written)
+        return true;
     return telling->each(telling->context, start, end, (categories & HX_PAGE_PRESENT) | written);
 }
 
@@ -190,23 +200,31 @@ static bool tell_all(const struct hx_track *track, int pagemap, uint64_t start, 
     return hx_pagemap_entries(pagemap, start, end, &how, tell, telling);
 }
 
+/* Of whatever has its number now: it may be another program than it was, whose pages are all new.
+ */
+static bool tell_all_now(const struct hx_track *track, uint64_t start, uint64_t end,
+                         struct telling *telling)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/pagemap", track->pid);
+    HX_FD int pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    return pagemap >= 0 && tell_all(track, pagemap, start, end, telling);
+}
+
 static bool protect(struct hx_track *track, uint64_t start, uint64_t end, bool again,
                     hx_track_each *each, void *context)
 {
     struct telling telling = {
-        .each = each, .context = context, .scans = track->scans, .first = true};
-    return again || tell_all(track, track->pagemap, start, end, &telling);
+        .each = each, .context = context, .scans = track->scans, .first = !again, .again = again};
+    return again ? tell_all_now(track, start, end, &telling)
+                 : tell_all(track, track->pagemap, start, end, &telling);
 }
 
 static bool written(struct hx_track *track, uint64_t start, uint64_t end, hx_track_each *each,
                     void *context)
 {
     struct telling telling = {.each = each, .context = context, .scans = track->scans};
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/pagemap", track->pid);
-    /* opened now: it may be another program than it was, whose pages are all new */
-    HX_FD int pagemap = open(path, O_RDONLY | O_CLOEXEC);
-    return pagemap >= 0 && tell_all(track, pagemap, start, end, &telling);
+    return tell_all_now(track, start, end, &telling);
 }
 
 /* Nothing is to be lifted. */
@@ -218,6 +236,7 @@ static void end_tracking(struct hx_track *track)
 const struct hx_tracker hx_track_soft = {
     .name = "soft-dirty",
     .tells_all = true,
+    .renew = renew,
     .prepare = prepare,
     .begin = begin,
     .add = add,

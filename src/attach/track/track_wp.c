@@ -20,6 +20,7 @@
 /* A call of the kernel holds the lock of the target's mappings for all that it goes over: so much
  * where pages are, at least a huge one, which would be split else; so much of what may be empty. */
 static const uint64_t piece_bytes = 8 << 20, least_bytes = 2 << 20, hole_bytes = 1 << 30;
+static const uint64_t whole_bytes = 32 << 20; /* a mapping that is lifted at once */
 enum { PAGE = 4096, NS_PAGE = 500 /* what protecting takes, at most */ };
 
 static bool prepare(struct hx_track *track, const struct hx_mapping *mapping, size_t n,
@@ -119,18 +120,25 @@ static bool written(struct hx_track *track, uint64_t start, uint64_t end, hx_tra
     return hx_pagemap_each(track->pagemap, start, end, &how, each, context) == 1;
 }
 
-/* In pieces: closing the descriptor would hold the target's lock for all of it. */
+/* Closing the descriptor would hold the target's lock for all of it. Until the last piece of a
+ * mapping is lifted it is two in the kernel's eyes, which mremap() does not move, so only large
+ * ones are taken in pieces. */
+static void lift(struct hx_track *track, uint64_t start, uint64_t end)
+{
+    const bool whole = end - start <= whole_bytes;
+    for (uint64_t at = start, first, to; at < end; at = to) {
+        to = whole ? end : end_of_piece(track, at, end, there(track, false), &first);
+        struct uffdio_range range = {at, to - at};
+        uint64_t since = hx_lock_begin(&track->lock);
+        ioctl(track->uffd, UFFDIO_UNREGISTER, &range); /* what was unmapped meanwhile is not */
+        hx_lock_used(&track->lock, since);
+    }
+}
+
 static void end_tracking(struct hx_track *track)
 {
     for (size_t i = 0; track->uffd >= 0 && i < track->ranges.n; i++)
-        for (uint64_t at = track->ranges.v[i].start, first, to; at < track->ranges.v[i].end;
-             at = to) {
-            to = end_of_piece(track, at, track->ranges.v[i].end, there(track, false), &first);
-            struct uffdio_range range = {at, to - at};
-            uint64_t since = hx_lock_begin(&track->lock);
-            ioctl(track->uffd, UFFDIO_UNREGISTER, &range); /* what was unmapped meanwhile is not */
-            hx_lock_used(&track->lock, since);
-        }
+        lift(track, track->ranges.v[i].start, track->ranges.v[i].end);
 }
 
 const struct hx_tracker hx_track_wp = {
