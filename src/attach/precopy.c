@@ -31,10 +31,11 @@ enum {
     PROMISED_ROUNDS_MAX = 30, /* where the stop may take no longer than was promised */
     FEW_PAGES = 256,          /* what the stop may find written */
     NS_PAGE = 2000,           /* what a page costs in the stop, at most */
+    LOOKS_MAX = 1000,         /* times that a tracker may not know a part of a range */
 };
 
 /* Less is copied in the stop: a mapping that is tracked costs some calls. */
-static const uint64_t least_bytes = 512 << 10, huge_bytes = 2 << 20;
+static const uint64_t least_bytes = 512 << 10, least_part = 128 << 10, huge_bytes = 2 << 20;
 
 /* --- the stop ------------------------------------------------------------------------------ */
 
@@ -88,25 +89,44 @@ static bool take_pages(void *context, uint64_t start, uint64_t end, uint64_t cat
     return !looking->failed;
 }
 
+/* Up to `end`. False: the tracker does not know all of that. */
+static bool look_at_part(struct hx_precopy *pre, struct looking *looking, uint64_t end)
+{
+    const uint64_t at = looking->at;
+    const size_t n_runs = looking->runs->n;
+    const bool tells_all = pre->tracker->tells_all;
+    if (pre->tracker->written(&pre->track, at, end, tells_all ? take_pages : look_at_range,
+                              looking) &&
+        (tells_all || tell_known(looking, end))) {
+        looking->at = end;
+        return true;
+    }
+    looking->at = at;
+    looking->runs->n = n_runs;
+    return false;
+}
+
+/* What has been mapped anew in the range is not tracked: halves of it are tried, and halves of
+ * these.
+ */
 static uint64_t look(struct hx_copied *copied, int pagemap, uint64_t start, uint64_t end,
                      hx_page_runs *runs, bool *ret_failed)
 {
     struct hx_precopy *pre = (struct hx_precopy *)copied;
     struct looking looking = {.copied = copied, .pagemap = pagemap, .at = start, .runs = runs};
-    size_t n_runs = runs->n;
-    bool tells_all = pre->tracker->tells_all;
-    bool seen = pagemap >= 0 &&
-                pre->tracker->written(&pre->track, start, end,
-                                      tells_all ? take_pages : look_at_range, &looking) &&
-                (tells_all || tell_known(&looking, end));
-    if (seen)
-        looking.at = end;
-    if (!seen && !looking.failed) { /* as if nobody had tracked it */
-        runs->n = n_runs;
-        looking.failed = !hx_ranges_add(&copied->changed, start, end);
-        looking.at = pagemap < 0
-                         ? start
-                         : hx_pagemap_scan(pagemap, start, end, false, runs, &looking.failed);
+    uint64_t part = pagemap >= 0 ? end - start : 0;
+    for (int refused = 0; part && looking.at < end && !looking.failed;) {
+        const uint64_t at = looking.at, to = end - at < part ? end : at + part;
+        if (look_at_part(pre, &looking, to)) {
+            part *= 2;
+        } else if (to - at > least_part && ++refused < LOOKS_MAX) {
+            part = (to - at) / 2 / PAGE * PAGE;
+        } else if (!looking.failed) { /* as if nobody had tracked it */
+            const uint64_t rest = refused < LOOKS_MAX ? to : end;
+            looking.failed |= !hx_ranges_add(&copied->changed, at, rest);
+            looking.at = hx_pagemap_scan(pagemap, at, rest, false, runs, &looking.failed);
+            part = looking.at < rest ? 0 : part;
+        }
     }
     *ret_failed |= looking.failed;
     return looking.at;
@@ -323,18 +343,12 @@ static hx_error *run_rounds(struct hx_precopy *pre, struct hx_copy *copy, struct
     return NULL;
 }
 
-/* Only what is one mapping still where the target stands: tracking a part of one would cut it in
- * two, and mremap() of both fails. */
-static void track_mappings(struct hx_precopy *pre, const struct hx_stop_maps *maps, bool stopped)
+/* Whole mappings: tracking a part of one would cut it in two, and mremap() of both fails. */
+static void track_mappings(struct hx_precopy *pre, const struct hx_mapping *mapping, size_t n)
 {
-    for (size_t i = 0; i < maps->n_before; i++) {
-        const struct hx_mapping *mapping = &maps->before[i];
-        size_t now = stopped ? hx_mapping_find(maps->now, maps->n, mapping->start) : 0;
-        bool same = !stopped || (now < maps->n && maps->now[now].start == mapping->start &&
-                                 maps->now[now].end == mapping->end);
-        if (same && is_worth_tracking(mapping))
-            pre->tracker->add(&pre->track, mapping->start, mapping->end);
-    }
+    for (size_t i = 0; i < n; i++)
+        if (is_worth_tracking(&mapping[i]))
+            pre->tracker->add(&pre->track, mapping[i].start, mapping[i].end);
 }
 
 static hx_error *copy_beside(struct hx_precopy *pre, struct hx_copy *copy, struct hx_tracer *tracer,
@@ -445,8 +459,9 @@ static hx_error *begin_stopped(struct short_stop *stop)
     beginning->begun = pre->tracker->begin(&pre->track, &stop->tracer, beginning->reason);
     if (!beginning->begun)
         return NULL;
-    HX_TRY(hx_stop_maps_read(pre->track.pid, beginning->maps));
-    track_mappings(pre, beginning->maps, true);
+    struct hx_stop_maps *maps = beginning->maps;
+    HX_TRY(hx_stop_maps_read(pre->track.pid, maps));
+    track_mappings(pre, maps->now, maps->n);
     return NULL;
 }
 
@@ -458,7 +473,7 @@ static hx_error *start_tracker(struct hx_precopy *pre, struct hx_tracer *tracer,
     if (pre->tracker->begins_stopped)
         HX_TRY(stop_shortly(&stop, tracer));
     else if ((beginning.begun = pre->tracker->begin(&pre->track, tracer, beginning.reason)))
-        track_mappings(pre, maps, false);
+        track_mappings(pre, maps->before, maps->n_before);
     *ret_begun = beginning.begun;
     if (!beginning.begun)
         add_reason(pre->why, beginning.reason);
@@ -479,7 +494,9 @@ hx_error *hx_precopy_begin(struct hx_precopy *pre, struct hx_copy *copy, struct 
         HX_TRY(start_tracker(pre, tracer, maps, &begun));
     if (!begun)
         return NULL;
-    hx_error *err = copy_beside(pre, copy, tracer, mapping, n);
+    hx_error *err = pre->tracker->begins_stopped
+                        ? copy_beside(pre, copy, tracer, maps->now, maps->n)
+                        : copy_beside(pre, copy, tracer, mapping, n);
     pre->prepare_ns = hx_now_ns() - pre->begun_ns;
     return err;
 }

@@ -103,12 +103,12 @@ static bool protect(struct hx_track *track, uint64_t start, uint64_t end, bool a
 {
     struct hx_page_scan how = there(track, again);
     how.flags = HX_SCAN_PROTECT | HX_SCAN_CHECK;
+    bool all = true;
     for (uint64_t at = start, first, to; at < end; at = to) {
         to = end_of_piece(track, at, end, how, &first);
-        if (hx_pagemap_each(track->pagemap, first, to, &how, each, context) != 1)
-            return false;
+        all &= hx_pagemap_each(track->pagemap, first, to, &how, each, context) == 1;
     }
-    return true;
+    return all;
 }
 
 static bool written(struct hx_track *track, uint64_t start, uint64_t end, hx_track_each *each,
