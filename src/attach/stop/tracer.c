@@ -115,13 +115,12 @@ static bool is_addressee(const struct hx_tracer *tracer, pid_t tid)
     return tid == tracer->pid || (!tracer->stopped_at_ns && has_children(tracer, tid));
 }
 
-static hx_error *seize_one(struct hx_tracer *tracer, pid_t tid, bool addressee, bool *ret_fresh)
+static hx_error *seize_one(const struct hx_tracer *tracer, struct hx_tracee *tracee)
 {
-    struct hx_tracee fresh = {
-        .state = HX_TRACEE_SEIZED, .addressee = addressee, .thread = {.tid = tid, .ns_tid = tid}};
-    HX_NEED(hx_vec_reserve(&tracer->tracee, tracer->tracee.n + 1));
+    const pid_t tid = tracee->thread.tid;
     int err = 0;
     pid_t by = 0;
+    tracee->state = HX_TRACEE_SEIZED;
     for (int i = 0; i < SEIZE_TRIES; i++) {
         err = ptrace(PTRACE_SEIZE, tid, NULL, NULL) == 0 ? 0 : errno;
         /* The kernel says the same of what it forbids and of what is traced, or was just now. */
@@ -129,39 +128,45 @@ static hx_error *seize_one(struct hx_tracer *tracer, pid_t tid, bool addressee, 
             break;
     }
     char state = hx_proc_state(tracer->pid, tid);
-    if (err && err != ESRCH && state != 0 && state != 'Z' && state != 'X')
-        return refused(tracer, tid, by, err);
     if (err || state == 0) /* exits, has exited, or is another process's by now */
-        fresh.state = HX_TRACEE_GONE;
-    *ret_fresh = true;
-    hx_vec_push(&tracer->tracee, fresh);
+        tracee->state = HX_TRACEE_GONE;
+    bool there = state != 0 && state != 'Z' && state != 'X';
+    return err && err != ESRCH && there ? refused(tracer, tid, by, err) : NULL;
+}
+
+/* The threads that are new in /proc/PID/task; *ret_fresh says whether there were any: also one that
+ * exits already can have started another. */
+static hx_error *list_new(struct hx_tracer *tracer, bool *ret_fresh)
+{
+    const size_t n_sorted = tracer->tracee.n;
+    struct dirent *entry;
+    rewinddir(tracer->tasks);
+    while ((entry = readdir(tracer->tasks))) {
+        pid_t tid = atoi(entry->d_name);
+        if (tid <= 0 || find_tracee(tracer, n_sorted, tid))
+            continue;
+        struct hx_tracee fresh = {.state = HX_TRACEE_LISTED,
+                                  .addressee = is_addressee(tracer, tid),
+                                  .thread = {.tid = tid, .ns_tid = tid}};
+        HX_NEED(hx_vec_push(&tracer->tracee, fresh));
+    }
+    *ret_fresh = tracer->tracee.n > n_sorted;
+    if (*ret_fresh)
+        qsort(tracer->tracee.v, tracer->tracee.n, sizeof *tracer->tracee.v, by_tid);
     return NULL;
 }
 
-/* Seizes the threads that are new in /proc/PID/task; *ret_fresh says whether there were any: also
- * one that exits already can have started another.
- *
- * A signal that is ignored is queued all the same while its addressee is traced, and wakes any
+/* A signal that is ignored is queued all the same while its addressee is traced, and wakes any
  * thread of the process; one that is not traced yet (or no more) then returns from its call
  * with EINTR. So addressees are seized last, and let go first. */
-static hx_error *seize_new(struct hx_tracer *tracer, bool *ret_fresh)
+static hx_error *seize_listed(struct hx_tracer *tracer)
 {
-    *ret_fresh = false;
-    for (int round = 0; round < 2; round++) {
-        size_t n_sorted = tracer->tracee.n;
-        struct dirent *entry;
-        rewinddir(tracer->tasks);
-        while ((entry = readdir(tracer->tasks))) {
-            pid_t tid = atoi(entry->d_name);
-            if (tid <= 0 || find_tracee(tracer, n_sorted, tid))
-                continue;
-            bool addressee = is_addressee(tracer, tid);
-            if (round == 1 || !addressee)
-                HX_TRY(seize_one(tracer, tid, addressee, ret_fresh));
+    for (int round = 0; round < 2; round++)
+        for (size_t i = 0; i < tracer->tracee.n; i++) {
+            struct hx_tracee *tracee = &tracer->tracee.v[i];
+            if (tracee->state == HX_TRACEE_LISTED && (round == 1 || !tracee->addressee))
+                HX_TRY(seize_one(tracer, tracee));
         }
-        if (tracer->tracee.n > n_sorted)
-            qsort(tracer->tracee.v, tracer->tracee.n, sizeof *tracer->tracee.v, by_tid);
-    }
     return NULL;
 }
 
@@ -221,14 +226,16 @@ hx_error *hx_tracer_seize(struct hx_tracer *tracer)
     /* Some are born while the others are learnt of; what is left is seized in the stop. */
     bool fresh = true, timed = false;
     for (int i = 0; i < SEIZE_ROUNDS && fresh; i++) {
-        HX_TRY(seize_new(tracer, &fresh));
+        HX_TRY(list_new(tracer, &fresh));
         learn_threads(tracer);
     }
     for (size_t i = 0; i < tracer->tracee.n && !timed; i++)
         timed = tracer->tracee.v[i].timeout.known;
     if (timed)
         hx_timeout_sample_clocks(&tracer->clocks);
-    return NULL;
+    /* As short as can be before the stop: of two threads that an ignored signal wakes one finds it,
+     * and the other goes on with EINTR unless it has been told to stop. */
+    return seize_listed(tracer);
 }
 
 /* Takes one change of state of a seized thread; true when there was one. A stop is looked at
@@ -409,7 +416,8 @@ hx_error *hx_tracer_stop(struct hx_tracer *tracer)
         HX_TRY(wait_all(tracer));
         if (has_all(tracer))
             break;
-        HX_TRY(seize_new(tracer, &fresh));
+        HX_TRY(list_new(tracer, &fresh));
+        HX_TRY(seize_listed(tracer));
         HX_TRY(hx_tracer_pressed(tracer));
         if (fresh && hx_now_ns() - begun > stop_limit_ns)
             return too_lively(tracer, begun);

@@ -23,6 +23,7 @@ enum hx_tracee_state {
     HX_TRACEE_STOPPED, /* stands still; thread holds its registers */
     HX_TRACEE_STUCK,   /* waits in the kernel, where no stop reaches it; runs no user code */
     HX_TRACEE_GONE,
+    HX_TRACEE_LISTED, /* not traced yet */
 };
 
 struct hx_tracee {
@@ -57,10 +58,11 @@ struct hx_tracer {
     bool ending;                  /* the calling thread ends right behind hx_tracer_release() */
 };
 
-/* Seizes every thread (which stops none) and learns their names and what else of them is in files:
- * between the interrupt of a thread and its release nothing of it is opened or parsed, unless its
- * call came back short (short_call.h), it sleeps with a time limit (timed_call.h: one read) or does
- * not stop at all. Must be called on the thread that stops and releases. SIGCHLD must be blocked.
+/* Learns the names of all threads and what else of them is in files, and seizes them, which stops
+ * none, just before the stop: between the interrupt of a thread and its release nothing of it is
+ * opened or parsed, unless its call came back short (short_call.h), it sleeps with a time limit
+ * (timed_call.h: one read) or does not stop at all. Must be called on the thread that stops and
+ * releases. SIGCHLD must be blocked.
  */
 hx_error *hx_tracer_seize(struct hx_tracer *tracer);
 
