@@ -267,7 +267,8 @@ def refused(folder):
     """What must not be led through a call is copied in the stop, or beside by what the kernel knows of its pages, with a
     note, and doctor knows."""
     for what, why in (("filtered", "seccomp filter"), ("faults", "handles page faults itself"),
-                      ("full", "Too many open files")):
+                      ("full", "Too many open files"), ("shared", "the same table of files"),
+                      ("coroutine", "can be led through a call"), ("dispatched", "can be led through a call")):
         by_bits = what != "faults" and keeps_bits()  # for which nothing runs in it
         with victim(what) as target:
             before = traces(target.pid)
@@ -281,7 +282,8 @@ def refused(folder):
                   why in total["notes"], f"{what}: {total['method']}: {total['notes']}")
             check((total["prepare_us"] is None) != by_bits and (total["held_us"] is None) != by_bits, f"{what}: {total}")
             said = heapx("doctor", target.pid, "--format", "csv")[1]
-            check(what == "full" or (why in said and ("by soft-dirty bits" in said) == by_bits), f"{what}: doctor says {said}")
+            in_the_stop = what in ("full", "coroutine", "dispatched")  # is it found
+            check(in_the_stop or (why in said and ("by soft-dirty bits" in said) == by_bits), f"{what}: doctor says {said}")
             live.check_let_go(target.pid)
             check(before == traces(target.pid), f"{what}: {before}; {traces(target.pid)}")
 

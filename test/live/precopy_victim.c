@@ -11,8 +11,10 @@
  *   precopy_victim exits|execs US   after so many microseconds it ends, or becomes `idle`, whose
  *                                blocks of 500 bytes hold no pointers, as do those before
  *   precopy_victim sandboxed     `wild` under a seccomp filter
- *   precopy_victim filtered|faults|full   what must not be led: under a seccomp filter, with a
- *                                userfaultfd of its own, with a full table of files
+ *   precopy_victim filtered|faults|full|shared|coroutine|dispatched   what must not be led: under a
+ *                                seccomp filter, with a userfaultfd of its own, with a full table
+ * of files, or one that is another process's, too; the one thread on a stack of its own making, or
+ * under syscall user dispatch
  *
  * Prints "ready", and "odd" when one of its own checks fails: its calls, its signals, its heap.
  */
@@ -22,6 +24,7 @@
 #include <linux/seccomp.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -36,6 +39,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 enum { BLOCKS = 8, WORDS = 8192, NODES = 4096, FILL = 40000, GAPS = 1024, CLOCK_BYTES = 9000 };
@@ -300,6 +304,55 @@ static bool fill_files(void)
     return errno == EMFILE;
 }
 
+/* Says what is odd. */
+static void watch(void)
+{
+    for (uint64_t before = 0;;) {
+        struct timespec time = {.tv_nsec = 200000000};
+        while (nanosleep(&time, &time) != 0)
+            ; /* a tick */
+        uint64_t now = atomic_load(&ticks);
+        if (now == before || odd) {
+            printf("odd: %s\n", odd ? odd : "a timer");
+            fflush(stdout);
+            for (;;)
+                pause();
+        }
+        before = now;
+    }
+}
+
+enum { STACK = 1 << 18 };
+static char *elsewhere;
+
+static void watch_elsewhere(void)
+{
+    static ucontext_t here, there;
+    getcontext(&there);
+    there.uc_stack = (stack_t){.ss_sp = elsewhere, .ss_size = STACK};
+    there.uc_link = &here;
+    makecontext(&there, watch, 0);
+    swapcontext(&here, &there);
+}
+
+static bool share_files(void)
+{
+    long child = syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    return child > 0;
+}
+
+/* All addresses may call: only that it is on is of interest. */
+static bool dispatch_calls(void)
+{
+    enum { SYSCALL_USER_DISPATCH = 59, ON = 1 };
+    return prctl(SYSCALL_USER_DISPATCH, ON, 0, (uint64_t)1 << 47, NULL) == 0;
+}
+
 int main(int argc, char **argv)
 {
     pthread_t thread;
@@ -311,13 +364,18 @@ int main(int argc, char **argv)
     if (((sandboxed || strcmp(what, "filtered") == 0) && !filter()) ||
         (strcmp(what, "faults") == 0 && !handle_faults()) ||
         (strcmp(what, "full") == 0 && !fill_files()) ||
+        (strcmp(what, "shared") == 0 && !share_files()) ||
+        (strcmp(what, "coroutine") == 0 && !(elsewhere = allocate(STACK))) ||
+        (strcmp(what, "dispatched") == 0 && !dispatch_calls()) ||
         (strcmp(what, "huge") == 0 && !make_huge()) ||
         (strcmp(what, "sparse") == 0 && !reserve())) {
         printf("not possible here, not ready\n");
         return 1;
     }
-    pthread_create(&thread, NULL, rest, NULL);
-    pthread_create(&thread, NULL, wait_long, NULL);
+    if (strcmp(what, "coroutine") != 0 && strcmp(what, "dispatched") != 0) {
+        pthread_create(&thread, NULL, rest, NULL);
+        pthread_create(&thread, NULL, wait_long, NULL);
+    }
     if (wild || sandboxed || strcmp(what, "shifting") == 0)
         pthread_create(&thread, NULL, write_pairs, map_instants());
     if (strcmp(what, "shifting") == 0)
@@ -349,17 +407,7 @@ int main(int argc, char **argv)
             execl("/proc/self/exe", argv[0], "idle", NULL);
         _exit(0);
     }
-    for (uint64_t before = 0;;) {
-        struct timespec time = {.tv_nsec = 200000000};
-        while (nanosleep(&time, &time) != 0)
-            ; /* a tick */
-        uint64_t now = atomic_load(&ticks);
-        if (now == before || odd) {
-            printf("odd: %s\n", odd ? odd : "a timer");
-            fflush(stdout);
-            for (;;)
-                pause();
-        }
-        before = now;
-    }
+    if (elsewhere)
+        watch_elsewhere();
+    watch();
 }
