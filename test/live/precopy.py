@@ -21,11 +21,11 @@ WORDS = 8192
 ROUNDS = int(os.environ.get("HX_ROUNDS", "60" if live.is_set("HX_NIGHTLY") else "4"))
 
 
-def take(folder, pid, method="precopy", ok=(0,)):
+def take(folder, pid, method="precopy", ok=(0,), analyse="now"):
     store = os.path.join(folder, f"{method}.db")
     if os.path.exists(store):
         os.unlink(store)
-    heapx("snap", pid, "-o", store, "--pause", method, ok=ok)
+    heapx("snap", pid, "-o", store, "--pause", method, "--analyse", analyse, ok=ok)
     total = row(store, "select * from snapshots")
     if total["method"] != method and "no pre-copy, because" in total["notes"] and "kernel" in total["notes"]:
         raise live.Skip(total["notes"])
@@ -126,7 +126,7 @@ def huge(folder):
         if before < 64 << 10:
             raise live.Skip(f"no huge pages here ({before} kB)")
         for _ in range(ROUNDS):
-            take(folder, target.pid)
+            take(folder, target.pid, analyse="later")
             end = time.monotonic() + 10 * live.SLOW
             while huge_pages(target.pid) < before:
                 check(time.monotonic() < end, f"huge pages: {before} kB, then {huge_pages(target.pid)}")
@@ -194,8 +194,8 @@ def moving(folder):
     """mremap() works at any moment: no mapping of the program is cut in two."""
     with victim("moving") as target:
         for _ in range(ROUNDS * 3):
-            take(folder, target.pid, ok=(0, 3))
-            time.sleep(0.25)  # so long it may take to say that something is odd
+            take(folder, target.pid, ok=(0, 3), analyse="later")
+        time.sleep(0.5)  # so long it may take to say that something is odd
         check_unharmed(target)
 
 
@@ -222,7 +222,7 @@ def forking(folder):
     """Neither it nor its children notice."""
     with victim("forking") as target:
         for _ in range(ROUNDS):
-            take(folder, target.pid)
+            take(folder, target.pid, analyse="later")
         check_unharmed(target)
 
 
