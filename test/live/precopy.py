@@ -151,7 +151,7 @@ def mismatches(store):
     return odd
 
 
-NODES, GAPS, CLOCK_BYTES = 4096, 1024, 9000  # as in precopy_victim.c
+NODES, GAPS, CLOCK_BYTES = 4096, 16384, 9000  # as in precopy_victim.c
 
 
 def in_a_stop(store, instants):
@@ -159,10 +159,11 @@ def in_a_stop(store, instants):
     with open(instants, "rb") as file:
         n, *words = struct.unpack(f"={1 + GAPS + NODES}Q", file.read())
     nodes = {~word & 0xffffffffffffffff: i for i, word in enumerate(words[GAPS:])}
-    shown = nodes[row(store, "select target from edges where offset = 8 and source in (select address from objects "
-                             f"where bytes between {CLOCK_BYTES} and {CLOCK_BYTES + 64})")["target"]]
+    digits = rows(store, "select target from edges where offset in (8, 16) and source in (select address from objects "
+                         f"where bytes between {CLOCK_BYTES} and {CLOCK_BYTES + 64}) order by offset")
+    shown = sum(nodes[digit["target"]] * NODES**i for i, digit in enumerate(digits))
     gaps = words[:min(n, GAPS)]
-    return shown in gaps or (shown - 1) % NODES in gaps  # it had not noted the last step yet
+    return shown in gaps or shown - 1 in gaps  # it had not noted the last step yet
 
 
 def instant(folder):

@@ -42,7 +42,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-enum { BLOCKS = 8, WORDS = 8192, NODES = 4096, FILL = 40000, GAPS = 1024, CLOCK_BYTES = 9000 };
+enum { BLOCKS = 8, WORDS = 8192, NODES = 4096, FILL = 40000, GAPS = 16384, CLOCK_BYTES = 9000 };
 
 /* The first word of a block is its node, the others lead anywhere; the word of `first` is written
  * before its fellow of `second`, which is larger by a word. */
@@ -80,9 +80,10 @@ static void make_heap(void)
     }
 }
 
-/* When `wild` has not run, for whoever stopped it: its clock is the node that a block of
- * CLOCK_BYTES leads to in its second word, the next one each 1,024 writes. In the file that
- * HX_INSTANTS names; addresses inverted, for this is no part of the heap. */
+/* When `wild` has not run, for whoever stopped it: its clock counts thousands of writes, to the
+ * base of NODES; the second and third word of a block of CLOCK_BYTES lead to the nodes that are its
+ * digits, the lower first. In the file that HX_INSTANTS names; addresses inverted, for this is no
+ * part of the heap. */
 struct instants {
     uint64_t n_gaps, gap[GAPS] /* what the clock showed */, node[NODES];
 };
@@ -108,17 +109,18 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* Writes the clock on, and notes when it was not looked at for as long as no run of this takes. */
+/* Writes the clock on, and notes when it was not looked at for longer than an interrupt takes. */
 static void tick(struct instants *instants, uint64_t n)
 {
     static uint64_t last, shown;
     uint64_t at = now_ns();
-    if (last && at - last > 150000)
+    if (last && at - last > 40000)
         instants->gap[instants->n_gaps++ % GAPS] = shown;
     last = at;
     if (n % 1024 == 0) {
+        shown_node[2] = node[n / 1024 / NODES % NODES];
         ((void *volatile *)shown_node)[1] = node[n / 1024 % NODES];
-        shown = n / 1024 % NODES;
+        shown = n / 1024 % ((uint64_t)NODES * NODES);
     }
 }
 
