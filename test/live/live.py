@@ -140,21 +140,21 @@ def threads(pid):
 
 
 def is_tracked(pid):
-    """Does a userfaultfd look for writes to its memory?"""
+    """Does a userfaultfd look after its memory?"""
     try:
         with open(f"/proc/{pid}/smaps") as file:
-            return any("uw" in line.split()[1:] for line in file if line.startswith("VmFlags"))
+            return any({"uw", "um", "ui"} & set(line.split()[1:]) for line in file if line.startswith("VmFlags"))
     except OSError:
         return False
 
 
-def check_let_go(pid, stopped=False, wait=2.0):
-    """No thread is traced, and none stopped (or all of them, when it was before), and no memory tracked."""
+def check_let_go(pid, stopped=False, wait=2.0, tracked=False):
+    """No thread is traced, and none stopped (or all of them, when it was before), and no memory tracked (but by itself)."""
     end = time.monotonic() + wait * SLOW
     while True:
         bad = [t for t in threads(pid)
                if t[2] or t[1] == "t" or (t[1] == "T") != stopped]
-        if not bad and not is_tracked(pid):
+        if not bad and is_tracked(pid) == tracked:
             return
         check(time.monotonic() < end, f"PID {pid}: still stopped or traced, or its memory tracked: {bad}")
         time.sleep(0.02)

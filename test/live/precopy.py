@@ -285,7 +285,7 @@ def refused(folder):
             said = heapx("doctor", target.pid, "--format", "csv")[1]
             in_the_stop = what in ("full", "coroutine", "dispatched")  # is it found
             check(in_the_stop or (why in said and ("by soft-dirty bits" in said) == by_bits), f"{what}: doctor says {said}")
-            live.check_let_go(target.pid)
+            live.check_let_go(target.pid, tracked=what == "faults")
             check(before == traces(target.pid), f"{what}: {before}; {traces(target.pid)}")
 
 
