@@ -301,8 +301,9 @@ static hx_error *run_round(struct round *round, struct hx_tracer *tracer)
     } else {
         struct short_stop stop = {.pre = pre, .act = renew_stopped, .context = round};
         HX_TRY(pays_to_renew(pre, tracer, &pays));
-        if (pays)
-            HX_TRY(stop_shortly(&stop, tracer));
+        if (!pays)
+            return NULL;
+        HX_TRY(stop_shortly(&stop, tracer));
     }
     HX_TRY(hx_copy_make_room(copy));
     HX_TRY(hx_copy_read(copy, round->pieces.v, round->pieces.n, tracer));

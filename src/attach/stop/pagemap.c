@@ -45,14 +45,16 @@ void hx_lock_used(struct hx_lock_use *use, uint64_t since_ns)
 {
     const uint64_t turn_ns = 300000;
     const struct timespec nap = {.tv_nsec = 50000};
+    const int err = errno;
     const uint64_t held = hx_now_ns() - since_ns;
     use->longest_ns = held > use->longest_ns ? held : use->longest_ns;
     use->turn_ns += held;
     setpriority(PRIO_PROCESS, 0, use->priority);
-    if (use->turn_ns < turn_ns)
-        return;
-    use->turn_ns = 0;
-    nanosleep(&nap, NULL);
+    if (use->turn_ns >= turn_ns) {
+        use->turn_ns = 0;
+        nanosleep(&nap, NULL);
+    }
+    errno = err;
 }
 
 /* One call: regions from `start` on. Returns their number, -1 with errno; *ret_next: where to go
@@ -76,10 +78,8 @@ static int scan_once(int fd, uint64_t start, uint64_t end, struct hx_page_scan *
         };
         uint64_t since = how->lock ? hx_lock_begin(how->lock) : 0;
         int n = ioctl(fd, SCAN_CALL, &arg);
-        const int err = errno;
         if (how->lock)
             hx_lock_used(how->lock, since);
-        errno = err;
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno == EINVAL && how->none & HX_PAGE_GUARD) {

@@ -57,7 +57,8 @@ struct hx_lock_use {
     int priority;        /* the thread's own */
 };
 uint64_t hx_lock_begin(struct hx_lock_use *use); /* such a call comes; CLOCK_MONOTONIC */
-void hx_lock_used(struct hx_lock_use *use, uint64_t since_ns); /* ... which began then */
+void hx_lock_used(struct hx_lock_use *use,
+                  uint64_t since_ns); /* ... which began then; keeps errno */
 
 /* Where the older entries of pages are read to, by so many threads: what the stop reads into is
  * touched before it. */

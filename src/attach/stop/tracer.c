@@ -68,6 +68,11 @@ static struct hx_tracee *find_tracee(const struct hx_tracer *tracer, size_t n_so
                                                                      : NULL;
 }
 
+struct hx_tracee *hx_tracer_find(const struct hx_tracer *tracer, pid_t tid)
+{
+    return find_tracee(tracer, tracer->tracee.n, tid);
+}
+
 static int by_tid(const void *a, const void *b)
 {
     pid_t left = ((const struct hx_tracee *)a)->thread.tid;

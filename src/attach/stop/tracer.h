@@ -66,6 +66,9 @@ struct hx_tracer {
  */
 hx_error *hx_tracer_seize(struct hx_tracer *tracer);
 
+/* A thread of it by its number; NULL: it is not known. */
+struct hx_tracee *hx_tracer_find(const struct hx_tracer *tracer, pid_t tid);
+
 /* Stops every thread, also those born meanwhile; returns when none runs user code. On an
  * error some may stand still: release. */
 hx_error *hx_tracer_stop(struct hx_tracer *tracer);

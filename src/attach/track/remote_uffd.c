@@ -4,7 +4,6 @@
 #include "attach/stop/pagemap.h"
 #include "attach/stop/registers.h"
 #include "base/cleanup.h"
-#include "base/lower_bound.h"
 #include "base/proc.h"
 #include "base/progress.h"
 
@@ -502,18 +501,16 @@ static bool is_code(const struct hx_uffd_way *way)
 static struct hx_tracee *choose_thread(const struct hx_uffd_way *way, struct hx_tracer *tracer,
                                        struct user_regs_struct *ret)
 {
-    struct hx_tracee *best = NULL, *all = tracer->tracee.v;
+    struct hx_tracee *best = NULL;
     int most = 0;
     for (size_t i = 0; i < way->tid.n && most < 3; i++) {
         struct user_regs_struct regs;
-        const pid_t tid = way->tid.v[i];
-        size_t at = HX_LOWER_BOUND(tracer->tracee.n, k, all[k].thread.tid < tid);
-        bool known = at < tracer->tracee.n && all[at].thread.tid == tid;
-        int rate = known ? rate_thread(way, &all[at], &regs) : 0;
+        struct hx_tracee *tracee = hx_tracer_find(tracer, way->tid.v[i]);
+        int rate = tracee ? rate_thread(way, tracee, &regs) : 0;
         if (rate <= most)
             continue;
         most = rate;
-        best = &all[at];
+        best = tracee;
         *ret = regs;
     }
     return best;

@@ -140,9 +140,7 @@ static bool renew(struct hx_track *track)
 {
     uint64_t since = hx_lock_begin(&track->lock);
     bool ok = clear(track->clear_refs);
-    const int err = errno;
     hx_lock_used(&track->lock, since);
-    errno = err;
     return ok;
 }
 
