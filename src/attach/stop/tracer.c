@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -25,10 +26,12 @@
 
 enum { SEIZE_TRIES = 3, SEIZE_ROUNDS = 3, PRESSED_EVERY = 64, HELD_UP_NS = 200000 };
 
-/* How long a thread may take to stop: one that sleeps in the kernel without a way to be
- * woken (state D, a parent in vfork) is left there; one that is only waiting for a
- * processor gets longer. */
-static const uint64_t stuck_after_ns = 50000000, stop_limit_ns = 5000000000;
+/* How long a thread may take to stop: one that sleeps in the kernel without a way to be woken
+ * (state D) is left there, a parent in vfork, whose child as a rule is another program within a
+ * millisecond or will not be for long, sooner; one that is only waiting for a processor gets
+ * longer. */
+static const uint64_t stuck_after_ns = 50000000, vfork_after_ns = 5000000,
+                      stop_limit_ns = 5000000000;
 
 /* How long one thread is waited for while others may stand by now. */
 static const uint64_t one_thread_ns = 1000000;
@@ -281,8 +284,9 @@ static void look_at_calls(struct hx_tracer *tracer)
     }
 }
 
-/* sp and pc of a thread that sleeps in the kernel, from /proc. */
-static void read_stuck_registers(pid_t pid, struct hx_thread *thread)
+/* sp and pc of a thread that sleeps in the kernel, from /proc, and whether in vfork: nothing else
+ * that starts a process sleeps like that. */
+static void read_stuck_registers(pid_t pid, struct hx_thread *thread, bool *ret_vfork)
 {
     HX_FREE char *text = hx_proc_text("/proc/%d/task/%d/syscall", pid, thread->tid);
     /* "NR ARG*6 SP PC", or "-1 SP PC" outside a call, or "running" */
@@ -297,6 +301,8 @@ static void read_stuck_registers(pid_t pid, struct hx_thread *thread)
         thread->pc = words.v[words.n - 1];
         thread->in_syscall = true;
     }
+    *ret_vfork = words.n > 3 &&
+                 (words.v[0] == SYS_vfork || words.v[0] == SYS_clone || words.v[0] == SYS_clone3);
     hx_vec_free(&words);
 }
 
@@ -328,8 +334,10 @@ static hx_error *judge_running(struct hx_tracer *tracer, uint64_t waited)
         char what[32], state = hx_proc_state(tracer->pid, tracee->thread.tid);
         snprintf(what, sizeof what, "PID %d", tracer->pid);
         if (state == 'D') {
-            read_stuck_registers(tracer->pid, &tracee->thread);
-            tracee->state = HX_TRACEE_STUCK;
+            bool vfork;
+            read_stuck_registers(tracer->pid, &tracee->thread, &vfork);
+            if (vfork || waited >= stuck_after_ns)
+                tracee->state = HX_TRACEE_STUCK;
         } else if (state == 0 || state == 'Z' || state == 'X') {
             tracee->state = HX_TRACEE_GONE;
         } else if (waited > stop_limit_ns) {
@@ -375,7 +383,7 @@ static hx_error *wait_all(struct hx_tracer *tracer)
         if (!running)
             break;
         uint64_t waited = hx_now_ns() - begun;
-        if (waited >= stuck_after_ns)
+        if (waited >= vfork_after_ns)
             HX_TRY(judge_running(tracer, waited));
     }
     look_at_calls(tracer);
