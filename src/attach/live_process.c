@@ -52,7 +52,7 @@ struct capture {
     struct hx_agent_request request;
     int memory_fd; /* of the try before; -1: none */
     uint64_t longest_us;
-    uint64_t held_ns; /* the longest call before its stops that held the lock of the mappings */
+    uint64_t held_ns; /* the longest call beside its stops that held the lock of the mappings */
     unsigned damaged; /* walks that met damage */
     char why_not[HX_AGENT_WHY]; /* no pre-copy, or not by the best way; "": none was asked for */
 };
@@ -253,9 +253,6 @@ static hx_error *stop_and_walk(struct capture *capture, struct hx_snapshot **ret
         snapshot->method = "precopy";
         snapshot->precopied = true;
         snapshot->prepare_us = result.prepare_ns / 1000;
-        if (result.held_ns > capture->held_ns)
-            capture->held_ns = result.held_ns;
-        snapshot->held_us = (capture->held_ns + 999) / 1000;
     }
     if (!err)
         err = fill_snapshot(capture, snapshot, &result, ret_verdict);
@@ -295,12 +292,21 @@ static hx_error *finish_capture(struct capture *capture, struct hx_snapshot *sna
     note_short_calls(capture->process, snapshot);
     hx_target_finish(&capture->process->attach, snapshot);
     snapshot->pause_us = capture->longest_us;
+    if (snapshot->precopied)
+        snapshot->held_us = (capture->held_ns + 999) / 1000;
     if (capture->why_not[0])
         hx_snapshot_note(snapshot, false,
                          snapshot->precopied ? "pre-copied by soft-dirty bits, because %s"
                                              : "no pre-copy, because %s: the stop copied all",
                          capture->why_not);
     return check_promise(capture, snapshot);
+}
+
+static void note_held(struct capture *capture)
+{
+    uint64_t held_ns = hx_agent_held_ns(capture->process->agent);
+    if (held_ns > capture->held_ns)
+        capture->held_ns = held_ns;
 }
 
 static hx_error *try_to_capture(struct capture *capture, struct hx_snapshot **ret)
@@ -318,6 +324,7 @@ static hx_error *try_to_capture(struct capture *capture, struct hx_snapshot **re
         HX_SNAPSHOT struct hx_snapshot *snapshot = NULL;
         enum hx_walk_verdict verdict = HX_WALK_OK;
         HX_TRY(stop_and_walk(capture, &snapshot, &verdict));
+        note_held(capture);
         bool doubtful = verdict == HX_WALK_TORN ||
                         (verdict == HX_WALK_BAD && ++capture->damaged < DAMAGED_TRIES);
         if (doubtful && !last) {

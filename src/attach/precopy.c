@@ -512,7 +512,7 @@ static bool see_huge(void *context, uint64_t start, uint64_t end, uint64_t categ
 }
 
 /* A huge page that was written has been split. One at a time, because the target waits for each. */
-static void collapse(const struct hx_precopy *pre)
+static void collapse(struct hx_precopy *pre)
 {
     const struct hx_page_scan huge = {.all = HX_PAGE_HUGE, .told = HX_PAGE_HUGE};
     for (size_t i = 0; i < pre->huge.n; i++)
@@ -521,9 +521,12 @@ static void collapse(const struct hx_precopy *pre)
             bool is_huge = false;
             struct iovec range = {(void *)(uintptr_t)at, huge_bytes};
             if (hx_pagemap_each(pre->track.pagemap, at, at + huge_bytes, &huge, see_huge,
-                                &is_huge) == 1 &&
-                !is_huge)
-                syscall(SYS_process_madvise, pre->track.way.pidfd, &range, 1, MADV_COLLAPSE, 0);
+                                &is_huge) != 1 ||
+                is_huge)
+                continue;
+            const uint64_t since = hx_lock_begin(&pre->track.lock);
+            syscall(SYS_process_madvise, pre->track.way.pidfd, &range, 1, MADV_COLLAPSE, 0);
+            hx_lock_used(&pre->track.lock, since);
         }
 }
 

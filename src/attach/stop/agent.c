@@ -180,8 +180,15 @@ bool hx_agent_read(struct hx_agent *agent, uint64_t addr, void *dst, size_t len)
     ssize_t got = await_reply(agent, &reply, sizeof reply, fds);
     if (got != (ssize_t)(offsetof(struct hx_agent_bytes, bytes) + len) || !reply.ok)
         return false;
-    memcpy(dst, reply.bytes, len);
+    if (len)
+        memcpy(dst, reply.bytes, len);
     return true;
+}
+
+uint64_t hx_agent_held_ns(struct hx_agent *agent)
+{
+    hx_agent_read(agent, 0, NULL, 0); /* answered when who captured has ended */
+    return atomic_load(&agent->shared->held_ns);
 }
 
 hx_error *hx_agent_start_by(struct hx_agent *other, pid_t pid, struct hx_agent **ret)
@@ -306,7 +313,6 @@ hx_error *hx_agent_capture(struct hx_agent *agent, const struct hx_agent_request
                                     .memory_bytes = reply.memory_bytes,
                                     .precopied = reply.precopied,
                                     .prepare_ns = reply.prepare_ns,
-                                    .held_ns = reply.held_ns,
                                     .memory_fd = -1};
     snprintf(ret->why_not, sizeof ret->why_not, "%.*s", HX_AGENT_WHY - 1, reply.why_not);
     hx_error *err = read_result_tables(tables, ret);

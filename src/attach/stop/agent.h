@@ -74,7 +74,7 @@ struct hx_agent_result {
     uint64_t memory_bytes;
     bool precopied; /* else why not, "" when it was not wanted */
     char why_not[HX_AGENT_WHY];
-    uint64_t prepare_ns, held_ns; /* of pre-copy */
+    uint64_t prepare_ns; /* of pre-copy */
 };
 
 /* One capture. ret->pause_ns and locked are filled in even when the capture failed. *memory_fd: -1,
@@ -84,6 +84,12 @@ hx_error *hx_agent_capture(struct hx_agent *agent, const struct hx_agent_request
                            int *memory_fd, const struct hx_progress *progress,
                            struct hx_agent_result *ret);
 void hx_agent_result_deinit(struct hx_agent_result *result);
+
+/* The longest call of the kernel, of the newest capture, that held the lock of the target's
+ * mappings while it ran. Waits until that capture has let go of its memory, which goes on behind
+ * the result.
+ */
+uint64_t hx_agent_held_ns(struct hx_agent *agent);
 
 /* The calls of the target that came back short because of a stop, of all captures so far. */
 const struct hx_short_calls *hx_agent_short_calls(const struct hx_agent *agent);

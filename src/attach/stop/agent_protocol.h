@@ -51,6 +51,7 @@ struct hx_agent_shared {
     _Atomic uint64_t bytes_read;
     _Atomic uint64_t bytes_total;
     _Atomic uint64_t stopped_at_ns; /* 0: the target runs */
+    _Atomic uint64_t held_ns;       /* the longest call of the newest capture that held its lock */
     atomic_bool given_up;           /* the supervisor answers in place of the worker */
     atomic_bool exhausted;          /* heapx: memory runs out, give up */
     struct hx_stop_mark mark;

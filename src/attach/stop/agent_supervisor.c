@@ -208,6 +208,7 @@ static bool run_capture(struct supervisor *self, int memory_fd, int request_fd)
     }
     atomic_store(&self->shared->bytes_read, 0);
     atomic_store(&self->shared->stopped_at_ns, 0);
+    atomic_store(&self->shared->held_ns, 0);
     atomic_store(&self->shared->given_up, false);
     /* The worker looks for SIGTERM itself; one that comes before it does must wait, not kill. */
     sigset_t term, before;

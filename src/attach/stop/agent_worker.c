@@ -248,6 +248,13 @@ static bool write_fully(int fd, const void *bytes, size_t len)
     return true;
 }
 
+/* So far: the end of pre-copy is still to come when the reply goes out. */
+static void note_held(const struct capture *capture)
+{
+    const uint64_t before = capture->maps.held_ns, held = capture->pre.track.lock.longest_ns;
+    atomic_store(&capture->shared->held_ns, held > before ? held : before);
+}
+
 /* Threads, pieces, losses and smaps, one behind the other. */
 static hx_error *write_tables(struct capture *capture, int fd)
 {
@@ -272,8 +279,7 @@ static hx_error *write_tables(struct capture *capture, int fd)
     reply->memory_bytes = capture->copy.used;
     reply->precopied = capture->pre.tracker != NULL;
     reply->prepare_ns = capture->pre.prepare_ns;
-    const uint64_t held_ns = capture->pre.track.lock.longest_ns;
-    reply->held_ns = held_ns > capture->maps.held_ns ? held_ns : capture->maps.held_ns;
+    note_held(capture);
     snprintf(reply->why_not, sizeof reply->why_not, "%s", capture->pre.why);
     ok = ok &&
          write_fully(fd, capture->copy.pieces.v,
@@ -325,5 +331,6 @@ void hx_agent_worker(const struct hx_agent_job *job)
     if (!atomic_load(&job->shared->given_up))
         hx_packet_send(job->socket, &capture.reply, sizeof capture.reply, fds, tables < 0 ? 0 : 2);
     hx_precopy_end(&capture.pre);
+    note_held(&capture);
     _exit(0);
 }

@@ -20,7 +20,7 @@
 /* A call of the kernel holds the lock of the target's mappings for all that it goes over: so much
  * where pages are, at least a huge one, which would be split else; so much of what may be empty. */
 static const uint64_t piece_bytes = 8 << 20, least_bytes = 2 << 20, hole_bytes = 1 << 30;
-static const uint64_t whole_bytes = 32 << 20; /* a mapping that is lifted at once */
+static const uint64_t whole_bytes = 32 << 20; /* a mapping that is lifted at once, at most */
 enum { PAGE = 4096, NS_PAGE = 500 /* what protecting takes, at most */ };
 
 static bool prepare(struct hx_track *track, const struct hx_mapping *mapping, size_t n,
@@ -125,7 +125,9 @@ static bool written(struct hx_track *track, uint64_t start, uint64_t end, hx_tra
  * ones are taken in pieces. */
 static void lift(struct hx_track *track, uint64_t start, uint64_t end)
 {
-    const bool whole = end - start <= whole_bytes;
+    const bool whole =
+        end - start <= whole_bytes &&
+        (!track->max_held_ns || (end - start) / PAGE * NS_PAGE <= track->max_held_ns);
     for (uint64_t at = start, first, to; at < end; at = to) {
         to = whole ? end : end_of_piece(track, at, end, there(track, false), &first);
         struct uffdio_range range = {at, to - at};
