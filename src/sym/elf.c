@@ -206,6 +206,9 @@ hx_error *hx_elf_each_symbol(int fd, struct hx_reading *reading, uint32_t sectio
     ELF_GUARD Elf *elf = NULL;
     GElf_Ehdr header;
     uint64_t bytes;
+    if (hx_reading_ended(
+            reading)) /* libelf reads all of a table before it gives the first symbol */
+        return hx_error_cancelled("symbols");
     HX_TRY(open_elf(fd, &elf, &header, &bytes));
     GElf_Shdr table_header, string_header;
     Elf_Scn *table = find_table(elf, section_type, &table_header);

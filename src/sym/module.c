@@ -373,6 +373,7 @@ void hx_modules_destroy(hx_modules *modules)
         hx_elf_layout_deinit(&file->layout);
         free(file->path);
         free(file->local);
+        free(file->named);
         if (file->fd >= 0)
             close(file->fd);
     }

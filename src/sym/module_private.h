@@ -19,6 +19,8 @@ struct hx_module_file {
     bool deleted;
     int fd; /* -1: not kept open, opened again when needed */
     struct hx_elf_layout layout;
+    uint64_t *named;     /* bits by the hashes of its symbols' names; NULL: not looked at yet */
+    uint64_t named_bits; /* a power of two */
 };
 
 struct hx_module {
@@ -48,7 +50,7 @@ struct hx_modules {
     HX_VEC(struct hx_placed) placed;
     size_t n_open;
     struct hx_reading reading;
-    pthread_mutex_t lock; /* guards the lazily read symbols */
+    pthread_mutex_t lock; /* guards the lazily read symbols, and `named` */
 };
 
 /* The process, or, when its first thread has exited and with it what /proc/PID showed, one of

@@ -1,7 +1,9 @@
 /* symbols.c - the names of a module's data, read once and kept; single symbols and notes. */
 #include "sym/module_private.h"
 
+#include "base/bits.h"
 #include "base/cleanup.h"
+#include "base/index.h"
 #include "base/lower_bound.h"
 #include "base/text.h"
 #include "sym/debug_file.h"
@@ -220,11 +222,16 @@ struct wanted {
     bool found;
 };
 
+static bool is_wanted_type(const struct hx_elf_symbol *symbol)
+{
+    return symbol->type != STT_TLS && symbol->type != STT_SECTION && symbol->type != STT_FILE;
+}
+
 static bool match_name(void *context, const struct hx_elf_symbol *symbol)
 {
     struct wanted *wanted = context;
-    if (symbol->type == STT_TLS || symbol->type == STT_SECTION || symbol->type == STT_FILE ||
-        symbol->name_len != wanted->len || memcmp(symbol->name, wanted->name, wanted->len) != 0)
+    if (!is_wanted_type(symbol) || symbol->name_len != wanted->len ||
+        memcmp(symbol->name, wanted->name, wanted->len) != 0)
         return true;
     /* A global one ends the search; a local one stands until a global one comes. */
     if (!wanted->found || symbol->bind != STB_LOCAL) {
@@ -235,15 +242,60 @@ static bool match_name(void *context, const struct hx_elf_symbol *symbol)
     return symbol->bind == STB_LOCAL;
 }
 
+static bool note_name(void *context, const struct hx_elf_symbol *symbol)
+{
+    struct hx_module_file *file = context;
+    if (is_wanted_type(symbol))
+        hx_bit_set(file->named,
+                   hx_hash_bytes(symbol->name, symbol->name_len) & (file->named_bits - 1));
+    return true;
+}
+
+static void note_names(hx_modules *modules, struct hx_module_file *file, int fd)
+{
+    static const uint32_t tables[] = {SHT_SYMTAB, SHT_DYNSYM};
+    const uint64_t bytes_a_symbol = 16, most_bits = 1 << 25;
+    struct stat st;
+    file->named_bits = 1024;
+    for (uint64_t n = fstat(fd, &st) == 0 ? (uint64_t)st.st_size / bytes_a_symbol : 0;
+         file->named_bits < n && file->named_bits < most_bits;)
+        file->named_bits *= 2;
+    file->named = calloc(file->named_bits / 64, sizeof *file->named);
+    for (int i = 0; file->named && i < 2; i++) {
+        hx_error *err = hx_elf_each_symbol(fd, &modules->reading, tables[i], note_name, file);
+        if (err && err->kind != HX_E_CORRUPT) { /* what is corrupt is not found later either */
+            free(file->named);
+            file->named = NULL;
+        }
+        hx_error_free(err);
+    }
+}
+
+/* Most files have none of the many names that are looked for, those of other allocators: a Bloom
+ * filter (B. H. Bloom, "Space/Time Trade-offs in Hash Coding with Allowable Errors", 1970) says so
+ * without reading them again. */
+static bool lacks(hx_modules *modules, struct hx_module_file *file, int fd, const char *name)
+{
+    pthread_mutex_lock(&modules->lock);
+    if (!file->named && fd >= 0)
+        note_names(modules, file, fd);
+    bool lacks = file->named &&
+                 !hx_bit(file->named, hx_hash_bytes(name, strlen(name)) & (file->named_bits - 1));
+    pthread_mutex_unlock(&modules->lock);
+    return lacks;
+}
+
 bool hx_module_symbol(hx_modules *modules, size_t i, const char *name, uint64_t *ret_addr,
                       uint64_t *ret_size)
 {
     const struct hx_module *module = &modules->modules.v[i];
-    const struct hx_module_file *file = &modules->files.v[module->file];
+    struct hx_module_file *file = &modules->files.v[module->file];
+    struct wanted wanted = {.name = name, .len = strlen(name)};
+    if (!wanted.len || lacks(modules, file, file->fd, name))
+        return false;
     HX_FD int opened = file->fd >= 0 ? -1 : hx_module_file_open(modules->pid, file);
     int fd = file->fd >= 0 ? file->fd : opened;
-    struct wanted wanted = {.name = name, .len = strlen(name)};
-    if (fd < 0 || !wanted.len)
+    if (fd < 0 || lacks(modules, file, fd, name))
         return false;
     hx_error_free(hx_elf_each_symbol(fd, &modules->reading, SHT_SYMTAB, match_name, &wanted));
     if (!wanted.found)
