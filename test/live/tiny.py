@@ -26,7 +26,8 @@ def snap(target, store, count):
 def on_terminal(*argv):
     """A program whose input and output is a terminal that says nothing."""
     ours, theirs = pty.openpty()
-    target = live.Target(argv, stdin=theirs, stdout=theirs, stderr=theirs)
+    # not what whoever runs this has in files of their own
+    target = live.Target(argv, stdin=theirs, stdout=theirs, stderr=theirs, env=dict(os.environ, HOME="/nowhere"))
     os.close(theirs)
     time.sleep(0.5 * live.SLOW)
     return ours, target
