@@ -183,8 +183,9 @@ def is_set(variable):
 
 def main(*tests, traces=True, long=(), turns=(), shifts=(), nightly=()):
     """Runs the tests whose names are on the command line, or all. traces: they need ptrace. long:
-    HX_QUICK=1 leaves these out, and half of `turns`, at random. shifts: half of these run, at random,
-    but for HX_NIGHTLY=1. nightly: they need HX_NIGHTLY=1, or their name."""
+    HX_QUICK=1 leaves these out, and half of `turns`, at random; with HX_TURN these are the half that
+    run without it. shifts: half of these run, at random, but for HX_NIGHTLY=1. nightly: they need
+    HX_NIGHTLY=1, or their name."""
     failed = skipped = passed = 0
     try:
         if traces:
@@ -192,10 +193,13 @@ def main(*tests, traces=True, long=(), turns=(), shifts=(), nightly=()):
     except Skip as why:
         print(f"skipped: {why}")
         sys.exit(77)
+    in_full = is_set("HX_NIGHTLY") or sys.argv[1:]
+    later = [] if in_full else random.Random(os.environ.get("HX_TURN")).sample(turns, len(turns) // 2)
     if is_set("HX_QUICK"):
-        later = [] if sys.argv[1:] else random.sample(turns, len(turns) // 2)
         tests = [t for t in tests if t not in long and t not in later]
-    if not is_set("HX_NIGHTLY") and not sys.argv[1:]:
+    elif os.environ.get("HX_TURN") and later:
+        tests = [t for t in tests if t in later or t not in turns]
+    if not in_full:
         off = random.sample(shifts, len(shifts) // 2)
         tests = [t for t in tests if t not in nightly and t not in off]
     chosen = [t for t in tests if not sys.argv[1:] or t.__name__ in sys.argv[1:]]
