@@ -26,12 +26,19 @@ static bool mark_present_pages(void *context, uint64_t start, uint64_t end, bool
     return true;
 }
 
-/* Where the kernel does not tell, all of them are there. */
-static void find_pages(pid_t pid, uint64_t addr, size_t len, struct pages *ret)
+int hx_live_memory_pagemap(pid_t pid)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/pagemap", pid);
-    HX_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Where the kernel does not tell, all of them are there. */
+static void find_pages(const struct hx_live_memory *live, uint64_t addr, size_t len,
+                       struct pages *ret)
+{
+    HX_FD int opened = live->pagemap ? -1 : hx_live_memory_pagemap(live->pid);
+    const int fd = live->pagemap ? live->pagemap : opened;
     uint64_t end = (addr + len + PAGE - 1) / PAGE * PAGE;
     *ret = (struct pages){.start = addr / PAGE * PAGE};
     if (!hx_pagemap_runs(fd, ret->start, end, false, mark_present_pages, ret))
@@ -75,7 +82,7 @@ static bool read_absent(const struct hx_live_memory *live, uint64_t addr, char *
 static bool read_part(const struct hx_live_memory *live, uint64_t addr, char *dst, size_t len)
 {
     struct pages pages;
-    find_pages(live->pid, addr, len, &pages);
+    find_pages(live, addr, len, &pages);
     for (size_t n; len; addr += n, dst += n, len -= n) {
         size_t i = (addr - pages.start) / PAGE, k = i + 1;
         while (k < PAGES && pages.there[k] == pages.there[i])

@@ -457,8 +457,12 @@ static void check_allocator(struct hx_preflight *p, struct hx_check *check)
     if (!err)
         err = hx_modules_create(p->via, mapping, n, &modules);
     if (!err) {
-        struct hx_live_memory live = {
-            .pid = p->via, .modules = modules, .mapping = mapping, .n_mappings = n};
+        HX_FD int pagemap = hx_live_memory_pagemap(p->via);
+        struct hx_live_memory live = {.pid = p->via,
+                                      .modules = modules,
+                                      .mapping = mapping,
+                                      .n_mappings = n,
+                                      .pagemap = pagemap};
         struct hx_peek peek = {hx_live_memory_read, &live};
         struct hx_alloc_target target = {mapping, n, p->via, &peek, modules};
         char byte;

@@ -76,8 +76,10 @@ struct search {
     const struct hx_mapping *mapping;
     size_t n;
     const struct hx_peek *peek;
+    hx_modules *modules; /* NULL: none */
     struct hx_glibc *glibc;
-    uint8_t *buffer; /* BLOCK + OVERLAP */
+    uint8_t *buffer;  /* BLOCK + OVERLAP */
+    uint64_t at, len; /* what is in it */
     uint64_t looked;
     int ring_steps; /* over all candidates: they may be many, and made to be slow */
 };
@@ -111,6 +113,16 @@ static bool ring_closes(struct search *search, uint64_t addr,
     return false;
 }
 
+/* Each empty bin is a candidate: as a rule all of its arena is in the buffer. */
+static bool read_state(const struct search *search, uint64_t addr, uint8_t *bytes, size_t size)
+{
+    if (addr < search->at || addr - search->at > search->len ||
+        size > search->len - (addr - search->at))
+        return search->peek->read(search->peek->context, addr, bytes, size);
+    memcpy(bytes, search->buffer + (addr - search->at), size);
+    return true;
+}
+
 static void consider(struct search *search, uint64_t addr, const struct hx_glibc_state_shape *shape)
 {
     struct hx_glibc *glibc = search->glibc;
@@ -120,7 +132,7 @@ static void consider(struct search *search, uint64_t addr, const struct hx_glibc
             glibc->main[i].addr < addr + shape->size)
             return;
     if (addr & 7 || glibc->n_mains == HX_GLIBC_MAINS || shape->size > sizeof bytes ||
-        !search->peek->read(search->peek->context, addr, bytes, shape->size) ||
+        !read_state(search, addr, bytes, shape->size) ||
         hx_glibc_state_like(shape, addr, bytes) == HX_GLIBC_NOT ||
         !ring_closes(search, addr, shape))
         return;
@@ -149,8 +161,11 @@ static void scan_for_arena(struct search *search, uint64_t start, uint64_t end)
     for (uint64_t at = start; at < end && search->looked < data_max; at += BLOCK) {
         uint64_t len = end - at < BLOCK ? end - at : BLOCK;
         search->looked += len;
+        search->len = 0;
         if (!search->peek->read(search->peek->context, at, search->buffer, len))
             continue;
+        search->at = at;
+        search->len = len;
         /* A pair across two blocks has its first word at the end: read the other alone. */
         for (uint64_t i = 0; i + 8 <= len; i += 8) {
             uint64_t word = arena_word(search->buffer, i), following = 0;
@@ -240,7 +255,8 @@ static int find_version(struct search *search, const struct hx_mapping *home)
         for (uint64_t at = m->start; at < m->end && looked < data_max / 8;) {
             uint64_t len = m->end - at < BLOCK ? m->end - at : BLOCK;
             looked += len;
-            if (search->peek->read(search->peek->context, at, search->buffer, len)) {
+            if ((search->modules && hx_module_read(search->modules, at, search->buffer, len)) ||
+                search->peek->read(search->peek->context, at, search->buffer, len)) {
                 int minor = parse_version((const char *)search->buffer, len);
                 if (minor)
                     return minor;
@@ -284,6 +300,7 @@ hx_error *hx_glibc_find(const struct hx_alloc_target *target, struct hx_allocato
     struct search search = {.mapping = target->mapping,
                             .n = target->n_mappings,
                             .peek = target->peek,
+                            .modules = target->modules,
                             .glibc = glibc,
                             .buffer = buffer};
     search_mappings(&search, true);
