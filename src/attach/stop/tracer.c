@@ -306,7 +306,7 @@ static void read_stuck_registers(pid_t pid, struct hx_thread *thread, bool *ret_
     hx_vec_free(&words);
 }
 
-static void wait_for_sigchld(void)
+void hx_await_sigchld(void)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -319,7 +319,7 @@ static void wait_for_sigchld(void)
 static uint64_t nap(void)
 {
     const uint64_t before = hx_now_ns();
-    wait_for_sigchld();
+    hx_await_sigchld();
     const uint64_t took = hx_now_ns() - before;
     return took < longest_nap_ns ? took : longest_nap_ns;
 }
@@ -365,7 +365,7 @@ static hx_error *collect_all(struct hx_tracer *tracer, size_t *ret_running)
         bool moved = collect_state_change(tracer, tracee);
         for (uint64_t end = moved ? 0 : hx_now_ns() + one_thread_ns; !moved && patient;) {
             HX_TRY(hx_tracer_pressed(tracer));
-            wait_for_sigchld();
+            hx_await_sigchld();
             moved = collect_state_change(tracer, tracee);
             patient = hx_now_ns() < end;
         }

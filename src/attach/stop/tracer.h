@@ -66,6 +66,9 @@ struct hx_tracer {
  */
 hx_error *hx_tracer_seize(struct hx_tracer *tracer);
 
+/* Sleeps until a SIGCHLD comes, 200 us at most: a thread of the target may need the processor. */
+void hx_await_sigchld(void);
+
 /* A thread of it by its number; NULL: it is not known. */
 struct hx_tracee *hx_tracer_find(const struct hx_tracer *tracer, pid_t tid);
 

@@ -52,6 +52,7 @@ enum {
     RESTART_NOHAND = 514,
     RESTART_BLOCK = 516, /* ERESTARTSYS and its like */
     LEAD_NS = 500000000, /* how long one call may take */
+    SPIN_NS = 20000,     /* as long as it takes where a processor is free */
 };
 
 /* --- what is laid by ------------------------------------------------------------------- */
@@ -400,15 +401,19 @@ static bool lay_frames(const struct hx_uffd_way *way, LED *led, int number)
 
 /* --- leading ------------------------------------------------------------------------------ */
 
-/* Waits for a stop of the thread, which stays to be collected; returns its status, 0: none came. */
+/* Waits for a stop of the thread, which stays to be collected; returns its status, 0: none came.
+ * Soon no longer awake: where others have all other processors it needs this one. */
 static int await_stop(pid_t tid)
 {
-    for (uint64_t end = hx_now_ns() + LEAD_NS; hx_now_ns() < end;) {
+    const uint64_t since = hx_now_ns();
+    for (uint64_t now = since; now < since + LEAD_NS; now = hx_now_ns()) {
         siginfo_t info = {.si_pid = 0};
         if (waitid(P_PID, (id_t)tid, &info, WEXITED | WSTOPPED | __WALL | WNOHANG | WNOWAIT) != 0)
             return 0;
         if (info.si_pid)
             return info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED ? info.si_status : 0;
+        if (now > since + SPIN_NS)
+            hx_await_sigchld();
     }
     return 0;
 }
