@@ -25,7 +25,7 @@ SLOW = int(os.environ.get("HX_SLOW", "1"))  # multiplies limits of time; scripts
 # A target in Python, where any program will do: Debian's, whose heap is a quarter of others'.
 PYTHON = [shutil.which("python3", path="/usr/bin") or sys.executable, "-S", "-c"]
 _cache = tempfile.TemporaryDirectory(prefix="hx-cache-")  # the user's own is not touched
-os.environ["XDG_CACHE_HOME"] = _cache.name
+os.environ["XDG_CACHE_HOME"] = os.environ.get("HX_CACHE", _cache.name)  # one for all in scripts/check
 
 
 class Skip(Exception):
