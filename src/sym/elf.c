@@ -206,8 +206,8 @@ hx_error *hx_elf_each_symbol(int fd, struct hx_reading *reading, uint32_t sectio
     ELF_GUARD Elf *elf = NULL;
     GElf_Ehdr header;
     uint64_t bytes;
-    if (hx_reading_ended(
-            reading)) /* libelf reads all of a table before it gives the first symbol */
+    /* libelf reads all of a table before it gives the first symbol */
+    if (hx_reading_ended(reading))
         return hx_error_cancelled("symbols");
     HX_TRY(open_elf(fd, &elf, &header, &bytes));
     GElf_Shdr table_header, string_header;
