@@ -242,12 +242,16 @@ static bool match_name(void *context, const struct hx_elf_symbol *symbol)
     return symbol->bind == STB_LOCAL;
 }
 
+static size_t bit_of_name(const struct hx_module_file *file, const char *name, size_t len)
+{
+    return hx_hash_bytes(name, len) & (file->named_bits - 1);
+}
+
 static bool note_name(void *context, const struct hx_elf_symbol *symbol)
 {
     struct hx_module_file *file = context;
     if (is_wanted_type(symbol))
-        hx_bit_set(file->named,
-                   hx_hash_bytes(symbol->name, symbol->name_len) & (file->named_bits - 1));
+        hx_bit_set(file->named, bit_of_name(file, symbol->name, symbol->name_len));
     return true;
 }
 
@@ -279,8 +283,7 @@ static bool lacks(hx_modules *modules, struct hx_module_file *file, int fd, cons
     pthread_mutex_lock(&modules->lock);
     if (!file->named && fd >= 0)
         note_names(modules, file, fd);
-    bool lacks = file->named &&
-                 !hx_bit(file->named, hx_hash_bytes(name, strlen(name)) & (file->named_bits - 1));
+    bool lacks = file->named && !hx_bit(file->named, bit_of_name(file, name, strlen(name)));
     pthread_mutex_unlock(&modules->lock);
     return lacks;
 }

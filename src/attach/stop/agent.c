@@ -180,14 +180,14 @@ bool hx_agent_read(struct hx_agent *agent, uint64_t addr, void *dst, size_t len)
     ssize_t got = await_reply(agent, &reply, sizeof reply, fds);
     if (got != (ssize_t)(offsetof(struct hx_agent_bytes, bytes) + len) || !reply.ok)
         return false;
-    if (len)
-        memcpy(dst, reply.bytes, len);
+    memcpy(dst, reply.bytes, len);
     return true;
 }
 
 uint64_t hx_agent_held_ns(struct hx_agent *agent)
 {
-    hx_agent_read(agent, 0, NULL, 0); /* answered when who captured has ended */
+    char nothing;
+    hx_agent_read(agent, 0, &nothing, 0); /* answered when who captured has ended */
     return atomic_load(&agent->shared->held_ns);
 }
 
