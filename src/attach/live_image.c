@@ -4,8 +4,6 @@
 #include "attach/stop/pagemap.h"
 #include "base/cleanup.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/uio.h>
 
@@ -26,18 +24,11 @@ static bool mark_present_pages(void *context, uint64_t start, uint64_t end, bool
     return true;
 }
 
-int hx_live_memory_pagemap(pid_t pid)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/pagemap", pid);
-    return open(path, O_RDONLY | O_CLOEXEC);
-}
-
 /* Where the kernel does not tell, all of them are there. */
 static void find_pages(const struct hx_live_memory *live, uint64_t addr, size_t len,
                        struct pages *ret)
 {
-    HX_FD int opened = live->pagemap ? -1 : hx_live_memory_pagemap(live->pid);
+    HX_FD int opened = live->pagemap ? -1 : hx_pagemap_open(live->pid);
     const int fd = live->pagemap ? live->pagemap : opened;
     uint64_t end = (addr + len + PAGE - 1) / PAGE * PAGE;
     *ret = (struct pages){.start = addr / PAGE * PAGE};

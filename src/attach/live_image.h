@@ -17,11 +17,8 @@ struct hx_live_memory {
     /* where no file is behind it, absent memory is zeros; NULL: not known */
     const struct hx_mapping *mapping;
     size_t n_mappings;
-    int pagemap; /* hx_live_memory_pagemap() for many reads; 0: opened for each */
+    int pagemap; /* hx_pagemap_open() for many reads; 0: opened for each */
 };
-
-/* The process's pagemap, to be closed by the caller; -1: it cannot be read. */
-int hx_live_memory_pagemap(pid_t pid);
 
 /* As struct hx_peek has it, with a struct hx_live_memory for the context. False when a byte cannot
  * be read. */

@@ -77,7 +77,7 @@ static hx_error *prepare_request(struct capture *capture, struct hx_memory_need 
     struct hx_guard guard = {0};
     hx_modules *modules = NULL;
     hx_error *err = hx_modules_create(process->attach.via, mapping, n, &modules);
-    HX_FD int pagemap = hx_live_memory_pagemap(process->attach.via);
+    HX_FD int pagemap = hx_pagemap_open(process->attach.via);
     struct hx_live_memory live = {.pid = process->attach.via,
                                   .agent = process->agent,
                                   .modules = modules,

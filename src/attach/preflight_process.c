@@ -371,8 +371,7 @@ static bool keeps_address(pid_t pid, const struct hx_mapping *mapping, size_t n,
     if (readlink(path, exe, sizeof exe - 1) < 0)
         exe[0] = 0;
     HX_FREE uint64_t *buffer = malloc(WORDS_STEP);
-    snprintf(path, sizeof path, "/proc/%d/pagemap", pid);
-    HX_FD int pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    HX_FD int pagemap = hx_pagemap_open(pid);
     struct word word = {.pid = pid, .value = malloc_at, .buffer = buffer};
     uint64_t looked = 0;
     for (size_t i = 0; i < n && buffer && !word.found; i++) {
@@ -457,7 +456,7 @@ static void check_allocator(struct hx_preflight *p, struct hx_check *check)
     if (!err)
         err = hx_modules_create(p->via, mapping, n, &modules);
     if (!err) {
-        HX_FD int pagemap = hx_live_memory_pagemap(p->via);
+        HX_FD int pagemap = hx_pagemap_open(p->via);
         struct hx_live_memory live = {.pid = p->via,
                                       .modules = modules,
                                       .mapping = mapping,

@@ -140,10 +140,8 @@ static hx_error *choose_scans(struct hx_copy *copy, const struct hx_mapping *map
 
 hx_error *hx_copy_scan(struct hx_copy *copy)
 {
-    char path[64];
     bool failed = false;
-    snprintf(path, sizeof path, "/proc/%d/pagemap", copy->pid);
-    copy->pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    copy->pagemap = hx_pagemap_open(copy->pid);
     copy->runs.n = 0;
     for (size_t i = 0; i < copy->scans.n; i++) {
         struct hx_copy_scan *scan = &copy->scans.v[i];

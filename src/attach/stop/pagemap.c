@@ -5,7 +5,9 @@
 #include "base/timing.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -33,6 +35,13 @@ enum {
 /* Without PAGEMAP_SCAN a mapping costs 8 bytes a page, present or not: reservations of
  * terabytes are out of reach. */
 static const uint64_t entries_limit = (uint64_t)1 << 38;
+
+int hx_pagemap_open(pid_t pid)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/pagemap", pid);
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
 
 uint64_t hx_lock_begin(struct hx_lock_use *use)
 {

@@ -9,6 +9,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* /proc/PID/pagemap, to be closed by the caller; -1: it cannot be read. */
+int hx_pagemap_open(pid_t pid);
+
 /* Calls each(context, start, end, swapped) for the runs of pages in [start, end) that are resident
  * or swapped out, each run one of the two (with `own_only`: that are not pages of a file), by
  * growing address. Zero pages count as empty where the kernel tells them apart (PAGEMAP_SCAN,

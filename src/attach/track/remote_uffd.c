@@ -169,9 +169,7 @@ static bool search_code(void *context, uint64_t start, uint64_t end, bool swappe
 
 static bool find_instructions(struct hx_uffd_way *way)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/pagemap", way->pid);
-    HX_FD int pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    HX_FD int pagemap = hx_pagemap_open(way->pid);
     HX_FREE struct search *search = calloc(1, sizeof *search);
     if (!search || pagemap < 0)
         return false;

@@ -4,8 +4,6 @@
 #include "attach/stop/pagemap.h"
 #include "base/progress.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -23,9 +21,7 @@ static bool nothing(void *context, uint64_t start, uint64_t end, uint64_t catego
 
 bool hx_track_open(struct hx_track *track, const struct hx_mapping *mapping, size_t n)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/pagemap", track->pid);
-    track->pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    track->pagemap = hx_pagemap_open(track->pid);
     const struct hx_page_scan present = {.all = HX_PAGE_PRESENT, .told = HX_PAGE_PRESENT};
     track->scans = track->pagemap >= 0 && n &&
                    hx_pagemap_each(track->pagemap, mapping[0].start, mapping[0].start + 4096,

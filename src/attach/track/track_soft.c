@@ -203,9 +203,7 @@ static bool tell_all(const struct hx_track *track, int pagemap, uint64_t start, 
 static bool tell_all_now(const struct hx_track *track, uint64_t start, uint64_t end,
                          struct telling *telling)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/pagemap", track->pid);
-    HX_FD int pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    HX_FD int pagemap = hx_pagemap_open(track->pid);
     return pagemap >= 0 && tell_all(track, pagemap, start, end, telling);
 }
 
