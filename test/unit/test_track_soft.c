@@ -4,9 +4,9 @@
 
 #include "attach/stop/pagemap.h"
 #include "attach/track/track.h"
+#include "model/process.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -47,16 +47,14 @@ static bool see(void *context, uint64_t start, uint64_t end, uint64_t categories
 /* Of the mapping that begins there, by smaps. */
 static unsigned resident_pages(uint64_t start)
 {
-    char line[4096];
-    unsigned kilobytes = 0;
-    uint64_t at = 0;
-    FILE *smaps = fopen("/proc/self/smaps", "re");
-    assert_non_null(smaps);
-    while ((at != start || sscanf(line, "Rss: %u", &kilobytes) != 1) &&
-           fgets(line, sizeof line, smaps))
-        sscanf(line, "%" SCNx64 "-%*x ", &at);
-    fclose(smaps);
-    return kilobytes * 1024 / PAGE;
+    struct hx_mapping *mapping;
+    size_t n;
+    assert_null(hx_proc_read_mappings(getpid(), "smaps", &mapping, &n));
+    size_t i = hx_mapping_find(mapping, n, start);
+    assert_true(i < n && mapping[i].start == start);
+    unsigned pages = (unsigned)(mapping[i].rss_bytes / PAGE);
+    hx_mappings_free(mapping, n);
+    return pages;
 }
 
 /* A page that was read and never written is one of zeros, which does not look like one's own and is
