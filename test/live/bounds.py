@@ -304,7 +304,7 @@ def attack(folder, make, told=None, delays=(), whole=True):
         if whole:
             row, losses, seconds = report(folder, target.pid)
             print(f"  {make.__name__}: {seconds:.1f} s of processor time", flush=True)
-            live.check(seconds < 16 * live.SLOW, f"{seconds:.1f} s of processor time")
+            live.check(seconds < 8 * live.SLOW, f"{seconds:.1f} s of processor time")
             live.check(row["complete"] == 1, f"names are not the heap: {row}")
             live.check(not told or told in row["notes"], f"not told: {row}")
             live.check(not told or "not read" in str(losses), f"no loss: {losses}")
