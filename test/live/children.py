@@ -206,16 +206,24 @@ def without_copies(folder):
 
 def last(folder):
     """A program that ends while the snapshot at the end is made: what was recorded is stored."""
-    code = "import os, time\nx = [bytes(1000) for _ in range(200000)]\nprint(os.getpid(), flush=True)\ntime.sleep(60)"
-    store = f"{folder}/last.db"
-    with recorded.Run(store, [sys.executable, "-c", code], "--duration", "2s") as target:
+    check(any(killed_while_copied(f"{folder}/{n}.db") for n in range(5)), "it never was being copied")
+
+
+def killed_while_copied(store):
+    """Was it being copied? Where it was not, its recording was over before it had begun in earnest."""
+    code = ("import os, time\nprint(os.getpid(), flush=True)\nx = [bytes(1000) for _ in range(200000)]\n"
+            f"time.sleep({5 * live.SLOW})")
+    with recorded.Run(store, [sys.executable, "-c", code], "--duration", f"{2 * live.SLOW}s") as target:
         pid = int(target.process.stdout.readline())
         while target.process.poll() is None and not copying(target.process.pid):
             pass
+        if target.process.poll() is not None:
+            return False
         os.kill(pid, signal.SIGKILL)
         target.wait(60, b"")
     check(target.status == 128 + signal.SIGKILL, f"exit {target.status}: {target.err}")
     check(len(live.rows(store, "SELECT * FROM costs")), f"nothing was stored: {target.err}")
+    return True
 
 
 if __name__ == "__main__":
