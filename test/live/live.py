@@ -20,6 +20,7 @@ import traceback
 
 BUILD = os.path.abspath(os.environ.get("HX_BUILD", "."))
 HEAPX = os.environ.get("HEAPX", os.path.join(BUILD, "heapx"))
+READER = os.environ.get("HX_READER", HEAPX)  # of stores: scripts/check has one without sanitizers
 LIBC = ctypes.CDLL(None, use_errno=True)
 SLOW = int(os.environ.get("HX_SLOW", "1"))  # multiplies limits of time; scripts/check finds it
 # A target in Python, where any program will do: Debian's, whose heap is a quarter of others'.
@@ -85,12 +86,12 @@ class Target:
         raise Failure(f"{self.process.args}: ended before it said {text!r}")
 
 
-def heapx(*args, ok=(0,), timeout=120 * SLOW, env=None):
+def heapx(*args, ok=(0,), timeout=120 * SLOW, env=None, program=HEAPX):
     """Runs heapx; returns (status, stdout, stderr). A status that is not in `ok` fails."""
-    if not os.path.exists(HEAPX):
-        raise Skip(f"{HEAPX} is not built")
+    if not os.path.exists(program):
+        raise Skip(f"{program} is not built")
     full = dict(os.environ, **(env or {}))
-    run = subprocess.run([HEAPX, *map(str, args)], capture_output=True, timeout=timeout,
+    run = subprocess.run([program, *map(str, args)], capture_output=True, timeout=timeout,
                          preexec_fn=end_with_parent, env=full, errors="replace")
     if run.returncode not in ok:
         raise Failure(f"heapx {' '.join(map(str, args))}: exit {run.returncode}\n{run.stderr}")
@@ -110,7 +111,7 @@ def number(text):
 def rows(store, sql):
     """All rows of a statement, as dictionaries."""
     csv.field_size_limit(1 << 30)
-    text = heapx("sql", store, sql, "--format", "csv")[1]
+    text = heapx("sql", store, sql, "--format", "csv", program=READER)[1]
     return [{k: number(v) for k, v in row.items()} for row in csv.DictReader(io.StringIO(text))]
 
 
@@ -181,10 +182,24 @@ def is_set(variable):
     return os.environ.get(variable, "0") not in ("", "0")
 
 
-def main(*tests, traces=True, long=(), turns=(), shifts=(), nightly=()):
-    """Runs the tests whose names are on the command line, or all. traces: they need ptrace. long:
-    HX_QUICK=1 leaves these out, and half of `turns`, at random; with HX_TURN these are the half that
-    run without it. shifts: half of these run, at random, but for HX_NIGHTLY=1. nightly: they need
+def of_this_turn(tests, turns):
+    """Of the tests those that run now. HX_TURN, a number: half of them, and with the number that differs from it
+    in the last bit the other half; but half of `turns` in the build that has HX_QUICK=1, half in the other one."""
+    turn = os.environ.get("HX_TURN")
+    seed = int(turn) if turn else random.getrandbits(30)
+
+    def half(of, which):
+        return random.Random(f"{seed >> 1} {sys.argv[0]}").sample(of, len(of))[which::2] if len(of) > 1 else of
+
+    here = half(turns, is_set("HX_QUICK")) if turn or is_set("HX_QUICK") else turns
+    rest = [t for t in tests if t not in turns]
+    rest = half(rest, seed & 1) if turn else rest
+    return [t for t in tests if t in here or t in rest]
+
+
+def main(*tests, traces=True, long=(), turns=(), nightly=()):
+    """Runs the tests whose names are on the command line, or all; in scripts/check those of this turn. traces:
+    they need ptrace. long: HX_QUICK=1 leaves these out. turns: it leaves half of these out. nightly: they need
     HX_NIGHTLY=1, or their name."""
     failed = skipped = passed = 0
     try:
@@ -193,15 +208,10 @@ def main(*tests, traces=True, long=(), turns=(), shifts=(), nightly=()):
     except Skip as why:
         print(f"skipped: {why}")
         sys.exit(77)
-    in_full = is_set("HX_NIGHTLY") or sys.argv[1:]
-    later = [] if in_full else random.Random(os.environ.get("HX_TURN")).sample(turns, len(turns) // 2)
     if is_set("HX_QUICK"):
-        tests = [t for t in tests if t not in long and t not in later]
-    elif os.environ.get("HX_TURN") and later:
-        tests = [t for t in tests if t in later or t not in turns]
-    if not in_full:
-        off = random.sample(shifts, len(shifts) // 2)
-        tests = [t for t in tests if t not in nightly and t not in off]
+        tests = [t for t in tests if t not in long]
+    if not is_set("HX_NIGHTLY") and not sys.argv[1:]:
+        tests = of_this_turn([t for t in tests if t not in nightly], turns)
     chosen = [t for t in tests if not sys.argv[1:] or t.__name__ in sys.argv[1:]]
     for test in chosen:
         begin = time.monotonic()

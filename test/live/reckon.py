@@ -568,4 +568,4 @@ def nginx(folder):
 
 
 if __name__ == "__main__":
-    live.main(demo, other_allocators, python, sqlite, gdb, git, nginx, shifts=(sqlite, gdb), nightly=(python, git, nginx))
+    live.main(demo, other_allocators, python, sqlite, gdb, git, nginx, nightly=(python, git, nginx))

@@ -79,4 +79,4 @@ def events(folder):
 
 
 if __name__ == "__main__":
-    live.main(server, lru, events, shifts=(server, lru))
+    live.main(server, lru, events)
