@@ -474,13 +474,21 @@ static bool is_constant(const hx_modules *modules, const struct hx_placed *place
            len <= layout->relro_end - vaddr;
 }
 
+int hx_module_file_use(const hx_modules *modules, const struct hx_module_file *file,
+                       int *ret_opened)
+{
+    if (file->fd < 0)
+        *ret_opened = hx_module_file_open(modules->pid, file);
+    return file->fd < 0 ? *ret_opened : file->fd;
+}
+
 /* The file's bytes for [addr, addr + len), which is in the file's part of the segment. */
 static bool read_segment_file(const hx_modules *modules, const struct hx_placed *placed,
                               uint64_t addr, void *dst, size_t len)
 {
     const struct hx_module_file *file = &modules->files.v[modules->modules.v[placed->module].file];
-    HX_FD int opened = file->fd >= 0 ? -1 : hx_module_file_open(modules->pid, file);
-    int fd = file->fd >= 0 ? file->fd : opened;
+    HX_FD int opened = -1;
+    int fd = hx_module_file_use(modules, file, &opened);
     uint64_t offset = placed->offset + (addr - placed->start);
     if (fd < 0 || offset > INT64_MAX - len)
         return false;

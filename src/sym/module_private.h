@@ -61,6 +61,10 @@ pid_t hx_module_process(pid_t pid);
  * file. Never blocks and never touches a device. */
 int hx_module_file_open(pid_t pid, const struct hx_module_file *file);
 
+/* The file that is kept open, or else *ret_opened, which the caller closes; -1 as above. */
+int hx_module_file_use(const hx_modules *modules, const struct hx_module_file *file,
+                       int *ret_opened);
+
 /* The root folder of the process, O_PATH, and its mount namespace; -1: it is like our own. */
 int hx_module_root(pid_t pid, struct stat *ret_mounts);
 

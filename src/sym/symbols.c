@@ -13,6 +13,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* Of both tables, until *done. */
+static void each_symbol(hx_modules *modules, int fd,
+                        bool (*each)(void *context, const struct hx_elf_symbol *symbol),
+                        void *context, const bool *done)
+{
+    static const uint32_t tables[] = {SHT_SYMTAB, SHT_DYNSYM};
+    for (int i = 0; i < 2 && !*done; i++)
+        hx_error_free(hx_elf_each_symbol(fd, &modules->reading, tables[i], each, context));
+}
+
 /* A symbol on its way: its name is still an offset into the names. */
 struct draft {
     uint64_t address, end;
@@ -145,8 +155,8 @@ static int open_debug(hx_modules *modules, struct hx_module *module, int fd)
 static hx_error *read_symbols(hx_modules *modules, struct hx_module *module)
 {
     const struct hx_module_file *file = &modules->files.v[module->file];
-    HX_FD int opened = file->fd >= 0 ? -1 : hx_module_file_open(modules->pid, file);
-    int fd = file->fd >= 0 ? file->fd : opened;
+    HX_FD int opened = -1;
+    int fd = hx_module_file_use(modules, file, &opened);
     if (fd < 0)
         return hx_error_new(HX_E_ABSENT, file->path, NULL, "cannot be opened any more");
     struct collect collect = {
@@ -296,13 +306,11 @@ bool hx_module_symbol(hx_modules *modules, size_t i, const char *name, uint64_t 
     struct wanted wanted = {.name = name, .len = strlen(name)};
     if (!wanted.len || lacks(modules, file, file->fd, name))
         return false;
-    HX_FD int opened = file->fd >= 0 ? -1 : hx_module_file_open(modules->pid, file);
-    int fd = file->fd >= 0 ? file->fd : opened;
+    HX_FD int opened = -1;
+    int fd = hx_module_file_use(modules, file, &opened);
     if (fd < 0 || lacks(modules, file, fd, name))
         return false;
-    hx_error_free(hx_elf_each_symbol(fd, &modules->reading, SHT_SYMTAB, match_name, &wanted));
-    if (!wanted.found)
-        hx_error_free(hx_elf_each_symbol(fd, &modules->reading, SHT_DYNSYM, match_name, &wanted));
+    each_symbol(modules, fd, match_name, &wanted, &wanted.found);
     if (!wanted.found)
         return false;
     *ret_addr = module->bias + wanted.value;
@@ -336,16 +344,13 @@ bool hx_module_has_namesake(hx_modules *modules, size_t i, const char *symbol, c
 {
     const struct hx_module *module = &modules->modules.v[i];
     const struct hx_module_file *file = &modules->files.v[module->file];
-    HX_FD int opened = file->fd >= 0 ? -1 : hx_module_file_open(modules->pid, file);
-    int fd = file->fd >= 0 ? file->fd : opened;
+    HX_FD int opened = -1;
+    int fd = hx_module_file_use(modules, file, &opened);
     struct namesake namesake = {
         .symbol = symbol, .untagged = untagged, .shared = hx_untagged_bytes(symbol)};
     if (fd < 0)
         return false;
-    hx_error_free(hx_elf_each_symbol(fd, &modules->reading, SHT_SYMTAB, match_namesake, &namesake));
-    if (!namesake.found)
-        hx_error_free(
-            hx_elf_each_symbol(fd, &modules->reading, SHT_DYNSYM, match_namesake, &namesake));
+    each_symbol(modules, fd, match_namesake, &namesake, &namesake.found);
     hx_text_free(&namesake.other);
     return namesake.found;
 }
@@ -378,16 +383,13 @@ bool hx_module_each_variable(hx_modules *modules, size_t i,
 {
     const struct hx_module *module = &modules->modules.v[i];
     const struct hx_module_file *file = &modules->files.v[module->file];
-    HX_FD int opened = file->fd >= 0 ? -1 : hx_module_file_open(modules->pid, file);
-    int fd = file->fd >= 0 ? file->fd : opened;
+    HX_FD int opened = -1;
+    int fd = hx_module_file_use(modules, file, &opened);
     struct variables variables = {
         .modules = modules, .bias = module->bias, .each = each, .context = context};
     if (fd < 0)
         return true;
-    hx_error_free(hx_elf_each_symbol(fd, &modules->reading, SHT_SYMTAB, take_variable, &variables));
-    if (!variables.ended)
-        hx_error_free(
-            hx_elf_each_symbol(fd, &modules->reading, SHT_DYNSYM, take_variable, &variables));
+    each_symbol(modules, fd, take_variable, &variables, &variables.ended);
     hx_text_free(&variables.name);
     return !variables.ended;
 }
@@ -419,8 +421,8 @@ bool hx_module_note(hx_modules *modules, size_t i, const char *owner, uint32_t t
 {
     const struct hx_module *module = &modules->modules.v[i];
     const struct hx_module_file *file = &modules->files.v[module->file];
-    HX_FD int opened = file->fd >= 0 ? -1 : hx_module_file_open(modules->pid, file);
-    int fd = file->fd >= 0 ? file->fd : opened;
+    HX_FD int opened = -1;
+    int fd = hx_module_file_use(modules, file, &opened);
     struct wanted_note wanted = {.owner = owner, .type = type, .dst = dst, .len = len};
     if (fd < 0)
         return false;
