@@ -2,6 +2,7 @@
 #include "attach/stop/copy.h"
 
 #include "attach/ranges.h"
+#include "attach/stop/touch.h"
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
 #include "base/parallel.h"
@@ -186,14 +187,14 @@ static void touch_slices(void *context, unsigned worker)
             atomic_store(&touch->failed, ECANCELED);
             break;
         }
-        if (madvise(touch->memory + at, len, MADV_POPULATE_WRITE) == 0)
-            continue;
-        if (errno != EINVAL) {
+        bool done = madvise(touch->memory + at, len, MADV_POPULATE_WRITE) == 0;
+        if (!done && errno != EINVAL) {
             atomic_store(&touch->failed, errno);
             break;
         }
-        for (uint64_t i = 0; i < len; i += PAGE) /* Linux before 5.14 */
+        for (uint64_t i = 0; !done && i < len; i += PAGE) /* Linux before 5.14 */
             *(volatile uint8_t *)(touch->memory + at + i) = 0;
+        hx_touch_by_kernel(touch->memory + at, len);
     }
 }
 
