@@ -198,27 +198,19 @@ struct round {
     uint64_t pages;
 };
 
-/* The pages go where earlier copies of them are, or behind all. */
 static bool note_pages(void *context, uint64_t start, uint64_t end, uint64_t categories)
 {
     struct round *round = context;
-    struct hx_copied *copied = &round->pre->copied;
     round->pages += (end - start) / PAGE;
     if (categories & HX_PAGE_HUGE && !hx_ranges_add(&round->pre->huge, start, end))
         round->failed = true;
     if (!(categories & HX_PAGE_PRESENT) && !hx_ranges_add(&round->copy->swapped, start, end))
         round->failed = true;
-    size_t i = HX_LOWER_BOUND(copied->known.n, k, copied->known.v[k].end <= start);
-    for (uint64_t to; start < end && !round->failed; start = to) {
-        const struct hx_piece *known = i < copied->known.n ? &copied->known.v[i] : NULL;
-        bool is_known = known && known->start <= start;
-        to = known ? is_known ? known->end : known->start : end;
-        to = to < end ? to : end;
-        uint64_t offset = is_known ? known->offset + (start - known->start) : round->copy->used;
-        round->copy->used += is_known ? 0 : to - start;
+    for (uint64_t to, offset; start < end && !round->failed; start = to) {
+        bool is_known;
+        to = hx_copy_place(round->copy, &round->pre->copied, start, end, &offset, &is_known);
         if (!hx_vec_push(&round->pieces, (struct hx_piece){start, to, offset}))
             round->failed = true;
-        i += is_known && to == known->end;
     }
     return !round->failed;
 }

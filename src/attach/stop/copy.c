@@ -292,26 +292,30 @@ static uint64_t part_end(const hx_ranges *ranges, uint64_t start, uint64_t end, 
     return to < end ? to : end;
 }
 
-/* What was copied before and has not changed is not read; what has changed is read over it, and the
- * rest behind all. */
+uint64_t hx_copy_place(struct hx_copy *copy, const struct hx_copied *copied, uint64_t start,
+                       uint64_t end, uint64_t *ret_offset, bool *ret_known)
+{
+    size_t i = HX_LOWER_BOUND(copied->known.n, k, copied->known.v[k].end <= start);
+    const struct hx_piece *next = i < copied->known.n ? &copied->known.v[i] : NULL;
+    *ret_known = next && next->start <= start;
+    uint64_t to = *ret_known ? next->end : next ? next->start : end;
+    to = to < end ? to : end;
+    *ret_offset = *ret_known ? next->offset + (start - next->start) : copy->used;
+    copy->used += *ret_known ? 0 : to - start;
+    return to;
+}
+
+/* What was copied before and has not changed is not read. */
 static bool add_beside_copied(struct hx_copy *copy, uint64_t start, uint64_t end)
 {
-    const struct hx_copied *copied = copy->copied;
-    size_t i = HX_LOWER_BOUND(copied->known.n, k, copied->known.v[k].end <= start);
-    for (uint64_t to; start < end; start = to) {
-        const struct hx_piece *known = i < copied->known.n ? &copied->known.v[i] : NULL;
-        bool is_known = known && known->start <= start, changed = true;
-        to = known ? is_known ? known->end : known->start : end;
-        to = to < end ? to : end;
-        uint64_t offset = is_known ? known->offset + (start - known->start) : copy->used;
+    for (uint64_t to, offset; start < end; start = to) {
+        bool is_known, changed = true;
+        to = hx_copy_place(copy, copy->copied, start, end, &offset, &is_known);
         if (is_known)
-            to = part_end(&copied->changed, start, to, &changed);
-        else
-            copy->used += to - start;
+            to = part_end(&copy->copied->changed, start, to, &changed);
         if (!add_piece(&copy->pieces, start, to, offset) ||
             (changed && !add_piece(&copy->unread, start, to, offset)))
             return false;
-        i += is_known && to == known->end;
     }
     return true;
 }

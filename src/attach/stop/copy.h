@@ -62,6 +62,12 @@ hx_error *hx_copy_use(struct hx_copy *copy, struct hx_copied *copied,
 /* Room for `used` bytes. */
 hx_error *hx_copy_make_room(struct hx_copy *copy);
 
+/* Where [start, end) goes, or the first part of it, whose end is returned: to the copy that is
+ * there
+ * (*ret_known), or behind all. */
+uint64_t hx_copy_place(struct hx_copy *copy, const struct hx_copied *copied, uint64_t start,
+                       uint64_t end, uint64_t *ret_offset, bool *ret_known);
+
 /* While the target stands still: looks which pages there are. Needs no mappings, so that somebody
  * else can read them meanwhile. */
 hx_error *hx_copy_scan(struct hx_copy *copy);
