@@ -480,20 +480,25 @@ static uint64_t count_slices(int schedstat)
 }
 
 /* Lets one thread run for about `ns`, counted from when it gets a processor: on a busy machine
- * that takes longer than the running. Spins, because sleeping takes longer still. */
+ * that takes longer than the running, and it may need this one. Else this spins, because sleeping
+ * takes longer still. */
 static hx_error *run_briefly(struct hx_tracer *tracer, struct hx_tracee *tracee, int schedstat,
                              uint64_t ns)
 {
-    uint64_t pc = tracee->thread.pc, before = count_slices(schedstat),
-             limit = hx_now_ns() + 5000000;
+    const uint64_t awake_ns = 20000, limit_ns = 5000000;
+    uint64_t pc = tracee->thread.pc, before = count_slices(schedstat), since = hx_now_ns();
     if (ptrace(PTRACE_CONT, tracee->thread.tid, NULL, (void *)(long)tracee->deliver) != 0) {
         tracee->state = HX_TRACEE_GONE;
         return NULL;
     }
     tracee->deliver = 0;
     tracee->state = HX_TRACEE_SEIZED;
-    while (count_slices(schedstat) == before && hx_now_ns() < limit)
-        sched_yield();
+    while (count_slices(schedstat) == before && hx_now_ns() < since + limit_ns) {
+        if (hx_now_ns() < since + awake_ns)
+            sched_yield();
+        else
+            hx_await_sigchld();
+    }
     for (uint64_t end = hx_now_ns() + ns; hx_now_ns() < end;)
         sched_yield();
     interrupt(tracer);
