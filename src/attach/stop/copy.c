@@ -392,6 +392,8 @@ static bool was_scanned(struct seen *at, const struct hx_mapping *mapping)
 static void set_figures(struct hx_mapping *mapping, uint64_t resident, uint64_t of_files,
                         uint64_t swapped)
 {
+    if (mapping->rss_bytes == resident && !resident && !mapping->swap_bytes && !swapped)
+        return; /* most of many: not looked at, as little of them is in a cache */
     if (mapping->huge || is_special(mapping))
         return;
     mapping->rss_bytes = resident;
@@ -401,14 +403,16 @@ static void set_figures(struct hx_mapping *mapping, uint64_t resident, uint64_t 
     mapping->swap_bytes = swapped;
 }
 
-static void take_runs(struct seen *at, struct plan *plan, struct hx_mapping *mapping, bool copied,
-                      bool own_only)
+static void take_runs(struct seen *at, struct plan *plan, struct hx_mapping *mapping)
 {
     const struct hx_page_run *run = at->runs->v;
     size_t n = at->runs->n;
     uint64_t resident = 0, of_files = 0, swapped = 0;
+    bool copied = false, own_only = false;
     while (at->run < n && run[at->run].end <= mapping->start)
         at->run++;
+    if (at->run < n && run[at->run].start < mapping->end)
+        copied = hx_copy_takes(mapping, &own_only) && !mapping->device;
     for (size_t i = at->run; i < n && run[i].start < mapping->end; i++) {
         uint64_t start = run[i].start > mapping->start ? run[i].start : mapping->start;
         uint64_t end = run[i].end < mapping->end ? run[i].end : mapping->end;
@@ -442,10 +446,11 @@ static hx_error *read_entries(struct plan *plan, struct hx_mapping *mapping, boo
 
 /* A mapping by itself: where the scan was not told to go because it is new, or the kernel cannot
  * scan. */
-static hx_error *look_at(struct plan *plan, struct hx_mapping *mapping, bool copied, bool own_only,
+static hx_error *look_at(struct plan *plan, struct hx_mapping *mapping,
                          const struct hx_mapping *before, size_t n_before)
 {
     struct hx_copy *copy = plan->copy;
+    bool own_only, copied = hx_copy_takes(mapping, &own_only) && !mapping->device;
     const struct hx_mapping *old = same_before(mapping, before, n_before);
     if (old &&
         (!copied || old->device || (!(mapping->prot & HX_PROT_W) && !present_bytes(old, own_only))))
@@ -458,7 +463,7 @@ static hx_error *look_at(struct plan *plan, struct hx_mapping *mapping, bool cop
     if (copy->pagemap >= 0 &&
         hx_pagemap_scan(copy->pagemap, mapping->start, mapping->end, is_private_file(mapping),
                         &runs, &failed) == mapping->end)
-        take_runs(&(struct seen){.runs = &runs}, plan, mapping, copied, own_only);
+        take_runs(&(struct seen){.runs = &runs}, plan, mapping);
     else if (copied && !failed)
         HX_TRY(read_entries(plan, mapping, own_only)); /* runs: none was found */
     hx_vec_free(&runs);
@@ -478,11 +483,10 @@ hx_error *hx_copy_plan(struct hx_copy *copy, struct hx_mapping *mapping, size_t 
     }
     copy->pages_known = copy->pagemap >= 0;
     for (size_t i = 0; i < n; i++) {
-        bool own_only, copied = hx_copy_takes(&mapping[i], &own_only) && !mapping[i].device;
         if (was_scanned(&at, &mapping[i]))
-            take_runs(&at, &plan, &mapping[i], copied, own_only);
+            take_runs(&at, &plan, &mapping[i]);
         else
-            HX_TRY(look_at(&plan, &mapping[i], copied, own_only, before, n_before));
+            HX_TRY(look_at(&plan, &mapping[i], before, n_before));
     }
     HX_NEED(!plan.failed);
     hx_ranges_join(&copy->swapped);

@@ -2,6 +2,7 @@
 #include "attach/stop/stop_maps.h"
 
 #include "attach/stop/figures.h"
+#include "attach/stop/touch.h"
 #include "base/cleanup.h"
 #include "base/proc.h"
 #include "base/text.h"
@@ -71,7 +72,14 @@ hx_error *hx_stop_maps_begin(const char *smaps, size_t len, struct hx_stop_maps 
     copy_lines(smaps, len, ret);
     ret->text = touched(ret->text_room);
     HX_NEED(ret->text);
-    return make_room(ret, ret->n_before * 5 / 4 + MORE_MAPPINGS);
+    hx_touch_by_kernel(ret->text, ret->text_room);
+    HX_TRY(make_room(ret, ret->n_before * 5 / 4 + MORE_MAPPINGS));
+    size_t line = 0;
+    for (; ret->kept < ret->n_before; line += ret->bytes[ret->kept++]) {
+        ret->now[ret->kept] = ret->before[ret->kept];
+        ret->line[ret->kept] = line;
+    }
+    return NULL;
 }
 
 hx_error *hx_stop_maps_prepare(pid_t pid, uint64_t max_held_ns, struct hx_stop_maps *ret)
@@ -151,12 +159,19 @@ static bool grow(struct hx_stop_maps *maps)
 
 hx_error *hx_stop_maps_update(struct hx_stop_maps *maps)
 {
-    const char *text = maps->text, *stop = text + maps->text_len, *old = maps->lines;
+    const char *text = maps->text, *stop = text + maps->text_len, *old = maps->lines, *line = text;
     char *paths = maps->paths;
     size_t i = 0, first = 0; /* of before */
-    uint64_t done = 0;
-    maps->n = 0;
-    for (const char *line = text; line < stop;) {
+    /* what has not changed is not even looked at: it is in no cache */
+    for (size_t bytes; i < maps->kept && (bytes = maps->bytes[i]) &&
+                       bytes <= (size_t)(stop - line) && memcmp(line, old, bytes) == 0;
+         i++) {
+        old += bytes;
+        line += bytes;
+    }
+    maps->n = maps->kept = i;
+    uint64_t done = i ? maps->now[i - 1].end : 0;
+    while (line < stop) {
         HX_NEED(maps->n < maps->room || grow(maps));
         struct hx_mapping *mapping = &maps->now[maps->n];
         size_t bytes = i < maps->n_before ? maps->bytes[i] : 0;

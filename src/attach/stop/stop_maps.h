@@ -22,6 +22,7 @@ struct hx_stop_maps {
                              * cut or joined, until somebody has counted pages */
     size_t n, room;
     size_t *line; /* of each of `now`: where it begins in `text` */
+    size_t kept;  /* the first of `now`, and their lines, which are still those of `before` */
     char *paths;
     uint64_t held_ns; /* the longest call before the stop that held the lock of the mappings */
 };
