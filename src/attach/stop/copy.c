@@ -500,11 +500,12 @@ struct reading {
     const struct hx_tracer *tracer;
     HX_VEC(struct hx_piece) slice; /* pieces, cut to at most 1 MiB */
     size_t step;                   /* slices taken at once */
-    int memory; /* /proc/PID/mem, which also gives what the target may not read itself; -1: none */
+    int memory; /* /proc/PID/mem, which also gives what the target may not read itself; -1: none;
+                 * 0: not opened yet, with the lock */
     atomic_size_t next;
     atomic_int failed; /* errno: the target is gone or refuses */
     atomic_bool pressed;
-    pthread_mutex_t lock; /* guards copy->lost */
+    pthread_mutex_t lock; /* guards copy->lost, too */
 };
 
 static void lose_unread(struct reading *reading, uint64_t start, uint64_t end)
@@ -515,10 +516,21 @@ static void lose_unread(struct reading *reading, uint64_t start, uint64_t end)
     pthread_mutex_unlock(&reading->lock);
 }
 
+static int memory_of(struct reading *reading)
+{
+    char path[64];
+    pthread_mutex_lock(&reading->lock);
+    snprintf(path, sizeof path, "/proc/%d/mem", reading->copy->pid);
+    if (!reading->memory)
+        reading->memory = open(path, O_RDONLY | O_CLOEXEC);
+    pthread_mutex_unlock(&reading->lock);
+    return reading->memory;
+}
+
 /* Where process_vm_readv() gave up within a slice: reads on as far as the other way leads. */
 static uint64_t read_protected(struct reading *reading, const struct hx_piece *slice, uint64_t skip)
 {
-    ssize_t got = pread(reading->memory, reading->copy->memory + slice->offset + skip,
+    ssize_t got = pread(memory_of(reading), reading->copy->memory + slice->offset + skip,
                         slice->end - slice->start - skip, (off_t)(slice->start + skip));
     uint64_t done = got < 0 ? 0 : (uint64_t)got;
     atomic_fetch_add_explicit(reading->copy->progress, done, memory_order_relaxed);
@@ -594,10 +606,15 @@ static void copy_worker(void *context, unsigned worker)
     }
 }
 
-static bool cut_slices(struct reading *reading, const struct hx_piece *piece, size_t n)
+/* *ret_threads: so many as read it sooner than one does. */
+static bool cut_slices(struct reading *reading, const struct hx_piece *piece, size_t n,
+                       unsigned *ret_threads)
 {
+    const uint64_t few = 2 * mib, at_once = mib / 4;
+    uint64_t bytes = 0;
     for (size_t i = 0; i < n; i++) {
         struct hx_piece rest = piece[i];
+        bytes += rest.end - rest.start;
         while (rest.start < rest.end) {
             uint64_t end = rest.end - rest.start > mib ? rest.start + mib : rest.end;
             if (!hx_vec_push(&reading->slice, (struct hx_piece){rest.start, end, rest.offset}))
@@ -606,7 +623,10 @@ static bool cut_slices(struct reading *reading, const struct hx_piece *piece, si
             rest.start = end;
         }
     }
-    size_t step = reading->slice.n / (reading->copy->threads * 64u);
+    *ret_threads = bytes > few ? reading->copy->threads : 1;
+    size_t step = reading->slice.n / (*ret_threads * 64u);
+    size_t worth = bytes ? reading->slice.n * at_once / bytes : 0;
+    step = step > worth ? step : worth;
     reading->step = step < 1 ? 1 : step > VECTORS ? VECTORS : step;
     return true;
 }
@@ -614,14 +634,13 @@ static bool cut_slices(struct reading *reading, const struct hx_piece *piece, si
 hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_piece *piece, size_t n,
                        const struct hx_tracer *tracer)
 {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/mem", copy->pid);
-    HX_FD int memory = open(path, O_RDONLY | O_CLOEXEC);
-    struct reading reading = {
-        .copy = copy, .tracer = tracer, .lock = PTHREAD_MUTEX_INITIALIZER, .memory = memory};
-    bool cut = cut_slices(&reading, piece, n);
+    struct reading reading = {.copy = copy, .tracer = tracer, .lock = PTHREAD_MUTEX_INITIALIZER};
+    unsigned threads;
+    bool cut = cut_slices(&reading, piece, n, &threads);
     if (cut)
-        hx_parallel(copy->threads, copy_worker, &reading);
+        hx_parallel(threads, copy_worker, &reading);
+    if (reading.memory > 0)
+        close(reading.memory);
     hx_vec_free(&reading.slice);
     HX_NEED(cut);
     HX_TRY(hx_tracer_pressed(tracer));
