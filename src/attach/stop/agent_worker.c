@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,8 +35,9 @@ static const uint64_t watch_ns = 500000, late_copy_ns = 1000000000;
 /* With fewer mappings, starting a thread takes longer than reading them. */
 enum { CONCURRENT_MAPPINGS = 256 };
 
-/* Three threads share it, each its own part until it is joined: the first prepares and answers;
- * the tracing one stops, settles, waits for the copy, lets go; the copying one reads. */
+/* Four threads share it, each its own part until it is joined: the first prepares and answers;
+ * the tracing one stops, settles, waits for the copy, lets go; the copying one reads memory, and
+ * one maps. The last two stand by before the stop, which would wait for them to be made. */
 struct capture {
     pid_t pid;
     uint64_t started;
@@ -43,8 +45,10 @@ struct capture {
     struct hx_agent_shared *shared;
     struct hx_tracer tracer;
     hx_error *trace_error;
-    pthread_t copier;
-    bool copying; /* copier was started and not joined yet */
+    pthread_t copier, reader;
+    bool copying, reading; /* they were started and not joined yet */
+    sem_t go;              /* once for each of them */
+    bool gone, abandoned;  /* it was; and there is nothing to do */
     hx_error *copy_error;
     struct hx_copy copy;
     struct hx_precopy pre;
@@ -53,10 +57,18 @@ struct capture {
     struct hx_agent_reply reply;
 };
 
-static void *read_maps(void *argument)
+static bool await_stop(struct capture *capture)
+{
+    while (sem_wait(&capture->go) != 0) /* EINTR */
+        ;
+    return !capture->abandoned;
+}
+
+static void *read_maps_concurrently(void *argument)
 {
     struct capture *capture = argument;
-    capture->maps_error = hx_stop_maps_read(capture->pid, &capture->maps);
+    if (await_stop(capture))
+        capture->maps_error = hx_stop_maps_read(capture->pid, &capture->maps);
     return NULL;
 }
 
@@ -100,22 +112,23 @@ static hx_error *settle_threads(struct capture *capture)
     return hx_error_new(HX_E_BUSY, "allocator", "try again", "an arena is locked");
 }
 
-/* Reads maps and scans pages, each on a thread of its own where that pays. */
+static void join_reader(struct capture *capture)
+{
+    if (capture->reading)
+        pthread_join(capture->reader, NULL);
+    capture->reading = false;
+}
+
 static hx_error *see_memory(struct capture *capture)
 {
-    pthread_t reader;
-    bool concurrent = capture->maps.n_before >= CONCURRENT_MAPPINGS &&
-                      pthread_create(&reader, NULL, read_maps, capture) == 0;
+    bool concurrent = capture->reading;
     hx_error *err = hx_copy_scan(&capture->copy);
-    if (concurrent)
-        pthread_join(reader, NULL);
-    else
-        read_maps(capture);
+    join_reader(capture);
+    if (!concurrent && !err)
+        return hx_stop_maps_read(capture->pid, &capture->maps);
     if (!err)
-        err = capture->maps_error;
-    else
-        hx_error_free(capture->maps_error);
-    capture->maps_error = NULL;
+        return hx_steal(capture->maps_error);
+    hx_error_free(hx_steal(capture->maps_error));
     return err;
 }
 
@@ -132,8 +145,35 @@ static hx_error *copy_memory(struct capture *capture)
 static void *copy_concurrently(void *argument)
 {
     struct capture *capture = argument;
-    capture->copy_error = copy_memory(capture);
+    if (await_stop(capture))
+        capture->copy_error = copy_memory(capture);
     return NULL;
+}
+
+static void stand_by(struct capture *capture)
+{
+    sem_init(&capture->go, 0, 0);
+    capture->copying = pthread_create(&capture->copier, NULL, copy_concurrently, capture) == 0;
+    capture->reading = capture->maps.n_before >= CONCURRENT_MAPPINGS &&
+                       pthread_create(&capture->reader, NULL, read_maps_concurrently, capture) == 0;
+}
+
+static void let_go(struct capture *capture)
+{
+    capture->gone = true;
+    for (int i = capture->copying + capture->reading; i; i--)
+        sem_post(&capture->go);
+}
+
+/* Behind what was no stop. */
+static void dismiss(struct capture *capture)
+{
+    capture->abandoned = true;
+    let_go(capture);
+    join_reader(capture);
+    if (capture->copying)
+        pthread_join(capture->copier, NULL);
+    capture->copying = false;
 }
 
 /* Waits for the copying thread; false when it takes longer. */
@@ -152,9 +192,9 @@ static bool join_copier(struct capture *capture, uint64_t ns)
  * long a read from it takes (a swapped page, the maps of many mappings). */
 static hx_error *copy_and_watch(struct capture *capture)
 {
-    if (pthread_create(&capture->copier, NULL, copy_concurrently, capture) != 0)
+    let_go(capture);
+    if (!capture->copying)
         return copy_memory(capture);
-    capture->copying = true;
     while (!join_copier(capture, watch_ns))
         HX_TRY(hx_tracer_pressed(&capture->tracer));
     return hx_steal(capture->copy_error);
@@ -190,8 +230,10 @@ static void *tracing_thread(void *argument)
         err = hx_precopy_begin(&capture->pre, &capture->copy, &capture->tracer, maps);
     /* on a busy machine the target should not wait for others while it stands still */
     setpriority(PRIO_PROCESS, 0, -20);
-    if (!err)
+    if (!err) {
+        stand_by(capture);
         err = hx_tracer_seize(&capture->tracer);
+    }
     if (!err && hx_proc_started(capture->pid) != capture->started)
         err = hx_agent_target_gone(capture->pid); /* another one has its number now */
     if (!err) {
@@ -199,6 +241,8 @@ static void *tracing_thread(void *argument)
         err = while_stopped(capture);
     }
     hx_tracer_release(&capture->tracer);
+    if (!capture->gone)
+        dismiss(capture);
     if (capture->tracer.stopped_at_ns)
         capture->reply.pause_ns = capture->tracer.released_at_ns - capture->tracer.stopped_at_ns;
     if (capture->reply.pause_ns < capture->pre.short_stop_ns)
