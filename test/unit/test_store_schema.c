@@ -490,6 +490,14 @@ static void *lose_patience(void *context)
     return NULL;
 }
 
+static pthread_t begin_to_lose_patience(struct impatient *impatient)
+{
+    pthread_t thread;
+    impatient->at = now() + 0.3;
+    assert_int_equal(pthread_create(&thread, NULL, lose_patience, impatient), 0);
+    return thread;
+}
+
 static void cancelled(void **state)
 {
     (void)state;
@@ -497,19 +505,20 @@ static void cancelled(void **state)
     hx_store *store;
     pthread_t thread;
     for (int round = 0; round < 4; round++) {
-        struct impatient impatient = {.flag = false, .at = now() + 0.3};
+        struct impatient impatient = {.flag = false};
         make_of(path, 3);
         if (round < 2) { /* migration walks over all stacks */
             change(path, "INSERT INTO hx_stack VALUES(1, 'a', 'a', 'a', 1)");
             make_endless(path, root_of(path, "hx_stack"));
+            thread = begin_to_lose_patience(&impatient);
         }
-        assert_int_equal(pthread_create(&thread, NULL, lose_patience, &impatient), 0);
         hx_error *err = round % 2 ? hx_store_append_until(path, &impatient.flag, &store)
                                   : hx_store_open_until(path, &impatient.flag, &store);
         if (round >= 2) {
             hx_rows *rows;
             bool more = true;
             assert_done(err);
+            thread = begin_to_lose_patience(&impatient);
             if (round == 3) { /* before there is a statement to interrupt */
                 pthread_join(thread, NULL);
                 impatient.at = now();
