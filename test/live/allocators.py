@@ -26,7 +26,7 @@ from live import check, heapx
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "allocators_victim.c")
 DAMAGES = ((3, 10, 30, 100, 200, 300) if live.is_set("HX_NIGHTLY") else
            (30, 300) if live.is_set("HX_QUICK") else (300,))  # what is quick is sanitized
-BLOCKS = 1_000_000 if live.is_set("HX_NIGHTLY") else 20_000 if live.is_set("HX_QUICK") else 50_000
+BLOCKS = 1_000_000 if live.is_set("HX_NIGHTLY") else 20_000 if live.is_set("HX_QUICK") else 100_000
 CHURNS = 200 if live.is_set("HX_NIGHTLY") else 2
 EXTRA = 100  # blocks of the libraries: buffers, tables of threads
 
@@ -84,10 +84,11 @@ ALLOCATORS = [
 
 
 def drawn():
-    """Of each allocator one row, and half of the others: another half each time. All of them at night."""
-    if live.is_set("HX_NIGHTLY"):
+    """With HX_TURN of each allocator one row, and half of the others; else, and at night, all of them."""
+    turn = os.environ.get("HX_TURN")
+    if not turn or live.is_set("HX_NIGHTLY"):
         return ALLOCATORS
-    rows = random.sample(ALLOCATORS, len(ALLOCATORS))
+    rows = random.Random(turn).sample(ALLOCATORS, len(ALLOCATORS))
     first = {row.name: row for row in rows if not row.missing()}.values()
     rest = [row for row in rows if row not in first]
     return [*first, *rest[:len(rest) // 2]]
