@@ -84,14 +84,14 @@ ALLOCATORS = [
 
 
 def drawn():
-    """With HX_TURN of each allocator one row, and half of the others; else, and at night, all of them."""
+    """With HX_TURN of each allocator one row, and a third of the others; else, and at night, all of them."""
     turn = os.environ.get("HX_TURN")
     if not turn or live.is_set("HX_NIGHTLY"):
         return ALLOCATORS
     rows = random.Random(turn).sample(ALLOCATORS, len(ALLOCATORS))
     first = {row.name: row for row in rows if not row.missing()}.values()
     rest = [row for row in rows if row not in first]
-    return [*first, *rest[:len(rest) // 2]]
+    return [*first, *rest[:len(rest) // 3]]
 
 
 def build(folder, allocator):
