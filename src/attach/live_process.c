@@ -52,8 +52,9 @@ struct capture {
     struct hx_agent_request request;
     int memory_fd; /* of the try before; -1: none */
     uint64_t longest_us;
-    uint64_t held_ns; /* the longest call beside its stops that held the lock of the mappings */
-    unsigned damaged; /* walks that met damage */
+    uint64_t held_ns;   /* the longest call beside its stops that held the lock of the mappings */
+    unsigned damaged;   /* walks that met damage */
+    uint64_t hot_bytes; /* of mappings that pre-copy left to the stop */
     char why_not[HX_AGENT_WHY]; /* no pre-copy, or not by the best way; "": none was asked for */
 };
 
@@ -239,6 +240,7 @@ static hx_error *stop_and_walk(struct capture *capture, struct hx_snapshot **ret
     hx_error *refused = hx_agent_capture(capture->process->agent, &capture->request,
                                          &capture->memory_fd, capture->progress, &result);
     uint64_t pause_us = (result.pause_ns + 500) / 1000;
+    capture->hot_bytes = result.hot_bytes;
     memcpy(capture->why_not, result.why_not, sizeof capture->why_not);
     if (pause_us > capture->longest_us)
         capture->longest_us = pause_us;
@@ -296,6 +298,12 @@ static hx_error *finish_capture(struct capture *capture, struct hx_snapshot *sna
     snapshot->pause_us = capture->longest_us;
     if (snapshot->precopied)
         snapshot->held_us = (capture->held_ns + 999) / 1000;
+    char hot[HX_HUMAN];
+    if (capture->hot_bytes)
+        hx_snapshot_note(snapshot, false,
+                         "of mappings of %s nothing was pre-copied, because they are written all "
+                         "the time: the stop copied them",
+                         hx_human_bytes(capture->hot_bytes, hot));
     if (capture->why_not[0])
         hx_snapshot_note(snapshot, false,
                          snapshot->precopied ? "pre-copied by soft-dirty bits, because %s"

@@ -3,6 +3,7 @@
 
 #include "attach/ranges.h"
 #include "attach/stop/pagemap.h"
+#include "attach/track/hot.h"
 #include "base/cleanup.h"
 #include "base/lower_bound.h"
 #include "base/proc.h"
@@ -245,7 +246,7 @@ static hx_error *keep_pieces(struct hx_copied *copied, const struct hx_piece *pi
     return NULL;
 }
 
-static hx_error *see_pages(struct hx_precopy *pre, bool again, hx_track_each *each, void *context,
+static hx_error *see_huges(struct hx_precopy *pre, bool again, hx_track_each *each, void *context,
                            const bool *failed, const struct hx_tracer *tracer)
 {
     for (size_t i = 0; i < pre->track.ranges.n; i++) {
@@ -257,18 +258,11 @@ static hx_error *see_pages(struct hx_precopy *pre, bool again, hx_track_each *ea
     return NULL;
 }
 
-static bool count_pages(void *context, uint64_t start, uint64_t end, uint64_t categories)
-{
-    (void)categories;
-    *(uint64_t *)context += (end - start) / PAGE;
-    return true;
-}
-
 /* Another stop has to take less than what it saves that of the snapshot. */
 static hx_error *pays_to_renew(struct hx_precopy *pre, const struct hx_tracer *tracer, bool *ret)
 {
     uint64_t pages = 0;
-    HX_TRY(see_pages(pre, true, count_pages, &pages, &(bool){false}, tracer));
+    HX_TRY(see_huges(pre, true, hx_track_count, &pages, &(bool){false}, tracer));
     *ret = pages > FEW_PAGES && pages * NS_PAGE > 2 * pre->track.renewal_ns;
     return NULL;
 }
@@ -276,7 +270,7 @@ static hx_error *pays_to_renew(struct hx_precopy *pre, const struct hx_tracer *t
 static hx_error *renew_stopped(struct short_stop *stop)
 {
     struct round *round = stop->context;
-    HX_TRY(see_pages(stop->pre, true, note_pages, round, &round->failed, &stop->tracer));
+    HX_TRY(see_huges(stop->pre, true, note_pages, round, &round->failed, &stop->tracer));
     stop->pre->tracker->renew(&stop->pre->track); /* where it fails they were written still */
     return NULL;
 }
@@ -289,7 +283,7 @@ static hx_error *run_round(struct round *round, struct hx_tracer *tracer)
     struct hx_copy *copy = round->copy;
     bool pays = true;
     if (round->is_first || !pre->tracker->renew) {
-        HX_TRY(see_pages(pre, !round->is_first, note_pages, round, &round->failed, tracer));
+        HX_TRY(see_huges(pre, !round->is_first, note_pages, round, &round->failed, tracer));
     } else {
         struct short_stop stop = {.pre = pre, .act = renew_stopped, .context = round};
         HX_TRY(pays_to_renew(pre, tracer, &pays));
@@ -487,6 +481,8 @@ hx_error *hx_precopy_begin(struct hx_precopy *pre, struct hx_copy *copy, struct 
         HX_TRY(start_tracker(pre, tracer, maps, &begun));
     if (!begun)
         return NULL;
+    if (pre->where_it_pays && pre->tracker->leave && !pre->track.max_held_ns)
+        HX_TRY(hx_track_leave_hot(pre->tracker, &pre->track, &pre->hot_bytes));
     hx_error *err = pre->tracker->begins_stopped
                         ? copy_beside(pre, copy, tracer, maps->now, maps->n)
                         : copy_beside(pre, copy, tracer, mapping, n);
@@ -525,7 +521,9 @@ static void collapse(struct hx_precopy *pre)
 void hx_precopy_end(struct hx_precopy *pre)
 {
     if (pre->tracker) {
-        pre->tracker->end(&pre->track);
+        for (size_t i = 0; pre->tracker->leave && i < pre->track.ranges.n; i++)
+            pre->tracker->leave(&pre->track, pre->track.ranges.v[i].start,
+                                pre->track.ranges.v[i].end);
         collapse(pre);
     }
     if (pre->begun_ns)

@@ -17,6 +17,8 @@ struct hx_precopy {
     struct hx_copied copied; /* what the rounds copied; first, so that its look() finds this */
     const struct hx_tracker *tracker; /* NULL: there is none, and the stop copies all */
     struct hx_track track;
+    bool where_it_pays;            /* in: what is written all the time is left to the stop */
+    uint64_t hot_bytes;            /* of mappings that were */
     hx_ranges huge;                /* huge pages, as they were */
     uint64_t begun_ns, prepare_ns; /* CLOCK_MONOTONIC; how long it took up to the stop */
     uint64_t short_stop_ns;        /* the longest stop up to then */

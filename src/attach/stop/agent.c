@@ -313,6 +313,7 @@ hx_error *hx_agent_capture(struct hx_agent *agent, const struct hx_agent_request
                                     .memory_bytes = reply.memory_bytes,
                                     .precopied = reply.precopied,
                                     .prepare_ns = reply.prepare_ns,
+                                    .hot_bytes = reply.hot_bytes,
                                     .memory_fd = -1};
     snprintf(ret->why_not, sizeof ret->why_not, "%.*s", HX_AGENT_WHY - 1, reply.why_not);
     hx_error *err = read_result_tables(tables, ret);

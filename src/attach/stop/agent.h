@@ -75,6 +75,8 @@ struct hx_agent_result {
     bool precopied; /* else why not, "" when it was not wanted */
     char why_not[HX_AGENT_WHY];
     uint64_t prepare_ns; /* of pre-copy */
+    uint64_t
+        hot_bytes; /* of mappings that it left to the stop, because they are written too fast */
 };
 
 /* One capture. ret->pause_ns and locked are filled in even when the capture failed. *memory_fd: -1,

@@ -39,12 +39,12 @@ struct hx_agent_reply {
     int64_t taken_at_ns;
     uint64_t memory_bytes;
     uint64_t n_threads, n_pieces, n_lost, n_swapped, smaps_len;
-    uint64_t prepare_ns, held_ns;
+    uint64_t prepare_ns, held_ns, hot_bytes;
     uint8_t locked, has_todo, pages_known, precopied, unused[4];
     char why_not[HX_AGENT_WHY];
     char text[3][256]; /* what, why, todo */
 };
-_Static_assert(sizeof(struct hx_agent_reply) == 104 + HX_AGENT_WHY + 3 * 256, "no padding");
+_Static_assert(sizeof(struct hx_agent_reply) == 112 + HX_AGENT_WHY + 3 * 256, "no padding");
 
 /* One page that heapx, supervisor and worker share. */
 struct hx_agent_shared {

@@ -226,6 +226,7 @@ static void *tracing_thread(void *argument)
     struct capture *capture = argument;
     struct hx_stop_maps *maps = &capture->maps;
     hx_error *err = NULL;
+    capture->pre.where_it_pays = capture->request->precopy_from != 0;
     if (hx_copy_bytes(maps->before, maps->n_before) >= capture->request->precopy_from)
         err = hx_precopy_begin(&capture->pre, &capture->copy, &capture->tracer, maps);
     /* on a busy machine the target should not wait for others while it stands still */
@@ -323,6 +324,7 @@ static hx_error *write_tables(struct capture *capture, int fd)
     reply->memory_bytes = capture->copy.used;
     reply->precopied = capture->pre.tracker != NULL;
     reply->prepare_ns = capture->pre.prepare_ns;
+    reply->hot_bytes = capture->pre.hot_bytes;
     note_held(capture);
     snprintf(reply->why_not, sizeof reply->why_not, "%s", capture->pre.why);
     ok = ok &&

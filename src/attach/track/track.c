@@ -13,6 +13,13 @@ struct hx_track hx_track_none(pid_t pid)
         .pid = pid, .pagemap = -1, .uffd = -1, .clear_refs = -1, .way.pidfd = -1};
 }
 
+bool hx_track_count(void *context, uint64_t start, uint64_t end, uint64_t categories)
+{
+    (void)categories;
+    *(uint64_t *)context += (end - start) / 4096;
+    return true;
+}
+
 static bool nothing(void *context, uint64_t start, uint64_t end, uint64_t categories)
 {
     (void)context, (void)start, (void)end, (void)categories;

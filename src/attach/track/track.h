@@ -27,6 +27,9 @@ struct hx_track {
 
 typedef bool hx_track_each(void *context, uint64_t start, uint64_t end, uint64_t categories);
 
+/* Adds the pages to a uint64_t. */
+hx_track_each hx_track_count;
+
 struct hx_tracker {
     const char *name;
     bool begins_stopped; /* begin() wants all threads to stand still, and their tracer */
@@ -56,8 +59,8 @@ struct hx_tracker {
     bool (*written)(struct hx_track *track, uint64_t start, uint64_t end, hx_track_each *each,
                     void *context);
 
-    /* While it runs: lifts all of it. */
-    void (*end)(struct hx_track *track);
+    /* While it runs: lifts it from one of the ranges. NULL: there is nothing to lift. */
+    void (*leave)(struct hx_track *track, uint64_t start, uint64_t end);
 };
 
 /* userfaultfd's write protection without faults to handle, since Linux 6.7. */
