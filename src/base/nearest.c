@@ -40,9 +40,12 @@ const char *hx_nearest(const char *word, const char *(*next)(void *context), voi
     unsigned best_distance = UINT_MAX;
     while ((candidate = next(context))) {
         unsigned far = distance(word, candidate);
-        /* the beginning of a name is a near miss, however short */
-        if (strlen(word) >= 2 && strncmp(word, candidate, strlen(word)) == 0)
+        size_t typed = strlen(word), whole = strlen(candidate);
+        /* the beginning of a name is a near miss, however short; and a name with more behind it */
+        if (typed >= 2 && strncmp(word, candidate, typed) == 0)
             far = 1;
+        else if (whole >= 3 && strncmp(word, candidate, whole) == 0 && far > 2)
+            far = 2;
         if (far < best_distance) {
             best_distance = far;
             best = candidate;

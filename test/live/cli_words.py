@@ -51,6 +51,7 @@ def usage(folder):
             ([], "help"),
             ([""], "unknown command"),
             (["snpa"], "did you mean snap?"),
+            (["snapshot", "1"], "did you mean snap?"),
             (["1234"], "attach 1234"),
             (["--foo"], "unknown option"),
             (["help", "nothing"], "unknown command"),
