@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/procfs.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
@@ -120,11 +121,20 @@ void hx_arch_core_float(const void *state, size_t bytes, struct hx_thread *ret)
         take_vector(state, bytes, (size_t[]){HIGH + shift, HIGH_16 + shift}, ret);
 }
 
+/* Of TCSETSW2 and TCSETSF2, whose structure the C library has not. */
+enum { TERMIOS2_SETSW = 0x402c542c, TERMIOS2_SETSF = 0x402c542d };
+
 /* Calls that return EINTR instead of being restarted by the kernel, and that did nothing
  * yet when they do. See signal(7), "Interruption of system calls by stop signals". */
-static bool answers_eintr(uint64_t call)
+static bool answers_eintr(const struct user_regs_struct *regs)
 {
-    switch (call) {
+    switch (regs->orig_rax) {
+    case SYS_ioctl: /* tcdrain() and tcsetattr(), which wait for a terminal first */
+        return (regs->rsi == TCSBRK && regs->rdx) || regs->rsi == TCSETSW || regs->rsi == TCSETSF ||
+               regs->rsi == TERMIOS2_SETSW || regs->rsi == TERMIOS2_SETSF;
+    case SYS_ppoll: /* with a time limit that cannot be written to */
+    case SYS_pselect6:
+    case SYS_select:
     case SYS_epoll_wait:
     case SYS_epoll_pwait:
     case SYS_epoll_pwait2:
@@ -163,8 +173,7 @@ enum { RESTART_NO_HANDLER = 514 };
 
 static bool restart_call(pid_t tid, struct user_regs_struct *regs)
 {
-    if ((int64_t)regs->orig_rax < 0 || (int64_t)regs->rax != -EINTR ||
-        !answers_eintr(regs->orig_rax) ||
+    if ((int64_t)regs->orig_rax < 0 || (int64_t)regs->rax != -EINTR || !answers_eintr(regs) ||
         ptrace(PTRACE_POKEUSER, tid, REGISTER(rax), (void *)(long)-RESTART_NO_HANDLER) != 0)
         return false;
     regs->rax = (uint64_t)-RESTART_NO_HANDLER;
