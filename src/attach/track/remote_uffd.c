@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
@@ -40,7 +39,6 @@ struct rseq_configuration {
 
 enum {
     THREADS_LOOKED_AT = 256,
-    FILES_MAX = 1 << 16,        /* numbers below which a free one is looked for */
     CODE_MAX = 64 << 20,        /* bytes of code that are searched for instructions */
     STACK_ROOM = 16 << 10,      /* what a stack must have below the stack pointer */
     STATE_MAX = 4096,           /* extended state without the tiles of AMX */
@@ -51,6 +49,7 @@ enum {
     RESTART = 512,
     RESTART_NOHAND = 514,
     RESTART_BLOCK = 516, /* ERESTARTSYS and its like */
+    STOPS_MAX = 100,     /* SIGSTOP and SIGCONT on the way */
     LEAD_NS = 500000000, /* how long one call may take */
     SPIN_NS = 20000,     /* as long as it takes where a processor is free */
 };
@@ -109,6 +108,21 @@ static bool is_filtered(const char *status)
 {
     const char *mode = hx_proc_field(status, "Seccomp");
     return mode && mode[strspn(mode, " \t")] != '0';
+}
+
+/* In a version 2 cgroup: a thread there does not set out, however it is asked to. */
+static bool is_frozen(pid_t pid)
+{
+    HX_FREE char *cgroup = hx_proc_text("/proc/%d/cgroup", pid);
+    const char *path = cgroup ? strstr(cgroup, "0::") : NULL;
+    if (!path)
+        return false;
+    path += strlen("0::");
+    const int n = (int)strcspn(path, "\n");
+    HX_FREE char *events = hx_proc_text("/sys/fs/cgroup%.*s/cgroup.events", n, path);
+    if (!events) /* beside those of version 1 */
+        events = hx_proc_text("/sys/fs/cgroup/unified%.*s/cgroup.events", n, path);
+    return events && strstr(events, "frozen 1");
 }
 
 /* The threads that have its table of files; false: one is under a filter, or has a shadow stack. */
@@ -192,9 +206,12 @@ bool hx_uffd_prepare(pid_t pid, const struct hx_mapping *mapping, size_t n, stru
         return false;
     if (shares_files(pid))
         return refuse(why, "another process has the same table of files");
+    if (is_frozen(pid))
+        return refuse(why, "it is frozen by its cgroup");
     ret->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (ret->pidfd < 0)
-        return refuse(why, "the kernel has no pidfd_open");
+        return refuse(why, errno == ENOSYS ? "the kernel has no pidfd_open"
+                                           : "its first thread has ended");
     ret->led = calloc(1, sizeof *ret->led);
     if (!ret->led)
         return refuse(why, "there is no memory");
@@ -416,40 +433,77 @@ static int await_stop(pid_t tid)
     return 0;
 }
 
+/* Has the thread go on to its next stop. SIGSTOP, which no mask holds back, goes its way; the
+ * thread does not stand still for it before it is home, because on its own it would go the rest of
+ * its way later, beside others. */
+static int go_on(pid_t tid, enum __ptrace_request how)
+{
+    int status = 0;
+    for (int i = 0; i < STOPS_MAX; i++) {
+        if (ptrace(how, tid, NULL, (void *)(uintptr_t)(status == SIGSTOP ? SIGSTOP : 0)) != 0)
+            return 0;
+        status = await_stop(tid);
+        if (status != SIGSTOP && (how != PTRACE_SYSCALL || status >> 8 != PTRACE_EVENT_STOP))
+            return status;
+    }
+    return 0;
+}
+
 /* Has the thread make one call, from the instruction that its registers lead to, and stops it
  * behind it. False: something else happened. */
 static bool make_call(pid_t tid, struct user_regs_struct *regs, uint64_t number)
 {
     for (int half = 0; half < 2; half++)
-        if (ptrace(PTRACE_SYSCALL, tid, NULL, NULL) != 0 || await_stop(tid) != (SIGTRAP | 0x80))
+        if (go_on(tid, PTRACE_SYSCALL) != (SIGTRAP | 0x80))
             return false;
     return ptrace(PTRACE_GETREGS, tid, NULL, regs) == 0 && regs->orig_rax == number;
 }
 
-/* Brings the thread into the stop from which the kernel begins its call again. */
-static bool bring_home(const LED *led)
+/* In a stop that is no call's: the kernel begins the thread's call again from there. */
+static bool settle_at_home(const LED *led)
 {
     pid_t tid = led->tracee->thread.tid;
-    return ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) == 0 &&
-           ptrace(PTRACE_CONT, tid, NULL, NULL) == 0 &&
-           await_stop(tid) == (SIGTRAP | PTRACE_EVENT_STOP << 8) &&
-           /* the mask first: the frames put it back, the registers do not */
-           ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof led->signals, &led->signals) == 0 &&
+    /* the mask first: the frames put it back, the registers do not */
+    return ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof led->signals, &led->signals) == 0 &&
            ptrace(PTRACE_SETREGS, tid, NULL, &led->regs) == 0 &&
            ptrace(PTRACE_SETOPTIONS, tid, NULL, NULL) == 0;
 }
 
-/* The lowest number that no file has, which the next one gets; -1: not found. */
+static bool bring_home(const LED *led)
+{
+    pid_t tid = led->tracee->thread.tid;
+    return ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) == 0 &&
+           ptrace(PTRACE_CONT, tid, NULL, NULL) == 0 && await_stop(tid) >> 8 == PTRACE_EVENT_STOP &&
+           settle_at_home(led);
+}
+
+/* One that never set out (its cgroup has been frozen) stands where it stood, and need not. */
+static bool take_back(const struct hx_uffd_way *way, const LED *led)
+{
+    pid_t tid = led->tracee->thread.tid;
+    struct user_regs_struct regs;
+    return ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) == 0 &&
+           await_stop(tid) >> 8 == PTRACE_EVENT_STOP &&
+           ptrace(PTRACE_GETREGS, tid, NULL, &regs) == 0 && regs.rip == way->call &&
+           (int64_t)regs.orig_rax < 0 && regs.rax == SYS_userfaultfd && settle_at_home(led);
+}
+
+/* The lowest number that no file has, which the next one gets; -1: it cannot be seen. The kernel
+ * lists them in order, many times as fast as it answers for each. */
 static int lowest_free(pid_t pid)
 {
-    for (int i = 0; i < FILES_MAX; i++) {
-        char path[64];
-        struct stat st;
-        snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, i);
-        if (lstat(path, &st) != 0)
-            return errno == ENOENT ? i : -1;
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    HX_DIR DIR *dir = opendir(path);
+    int number = 0;
+    for (const struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        if (atoi(entry->d_name) != number)
+            break;
+        number++;
     }
-    return -1;
+    return dir ? number : -1;
 }
 
 /* Leads the thread through both calls. Whatever fails on the way, the frames bring it home. */
@@ -469,8 +523,11 @@ static bool lead(const struct hx_uffd_way *way, LED *led, int *ret, char why[HX_
     led->tracee->state = HX_TRACEE_SEIZED;
     if (ptrace(PTRACE_SETREGS, tid, NULL, &regs) != 0 ||
         ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof none, &none) != 0 ||
-        !make_call(tid, &regs, SYS_userfaultfd))
+        !make_call(tid, &regs, SYS_userfaultfd)) {
+        if (take_back(way, led))
+            led->tracee->state = HX_TRACEE_STOPPED;
         return refuse(why, "a thread did not come back from userfaultfd");
+    }
     int64_t made = (int64_t)regs.rax;
     *ret = made < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, way->pidfd, (int)made, 0);
     if (made < 0)
@@ -527,10 +584,14 @@ bool hx_uffd_make(const struct hx_uffd_way *way, struct hx_tracer *tracer, int *
     led->tracee = choose_thread(way, tracer, &led->regs);
     if (!led->tracee || !is_code(way))
         return refuse(why, "none of its threads can be led through a call now");
+    HX_FREE char *status =
+        hx_proc_text("/proc/%d/task/%d/status", way->pid, led->tracee->thread.tid);
+    if (!status || is_filtered(status)) /* since it was looked at */
+        return refuse(why, "it is under a seccomp filter");
     led->base = (led->regs.rsp - HX_RED_ZONE - sizeof led->before) / 64 * 64;
     int number = lowest_free(way->pid);
     if (number < 0)
-        return refuse(why, "its table of files is full or cannot be seen");
+        return refuse(why, "its table of files cannot be seen");
     if (!take_state(led) || !save_bytes(led, way->pid) ||
         ptrace(PTRACE_GETSIGMASK, led->tracee->thread.tid, (void *)sizeof led->signals,
                &led->signals) != 0 ||
