@@ -54,6 +54,7 @@ struct capture {
     uint64_t longest_us;
     uint64_t held_ns;   /* the longest call beside its stops that held the lock of the mappings */
     unsigned damaged;   /* walks that met damage */
+    bool may_be_stale;  /* devices wrote into it during pre-copy */
     uint64_t hot_bytes; /* of mappings that pre-copy left to the stop */
     char why_not[HX_AGENT_WHY]; /* no pre-copy, or not by the best way; "": none was asked for */
 };
@@ -241,6 +242,7 @@ static hx_error *stop_and_walk(struct capture *capture, struct hx_snapshot **ret
                                          &capture->memory_fd, capture->progress, &result);
     uint64_t pause_us = (result.pause_ns + 500) / 1000;
     capture->hot_bytes = result.hot_bytes;
+    capture->may_be_stale = result.may_be_stale;
     memcpy(capture->why_not, result.why_not, sizeof capture->why_not);
     if (pause_us > capture->longest_us)
         capture->longest_us = pause_us;
@@ -304,6 +306,10 @@ static hx_error *finish_capture(struct capture *capture, struct hx_snapshot *sna
                          "of mappings of %s nothing was pre-copied, because they are written all "
                          "the time: the stop copied them",
                          hx_human_bytes(capture->hot_bytes, hot));
+    if (capture->may_be_stale)
+        hx_snapshot_note(snapshot, false,
+                         "devices write into its memory (O_DIRECT, or pinned pages): what one read "
+                         "while it was pre-copied may be stale");
     if (capture->why_not[0])
         hx_snapshot_note(snapshot, false,
                          snapshot->precopied ? "pre-copied by soft-dirty bits, because %s"

@@ -37,6 +37,7 @@ enum {
 
 /* Less is copied in the stop: a mapping that is tracked costs some calls. */
 static const uint64_t least_bytes = 512 << 10, least_part = 128 << 10, huge_bytes = 2 << 20;
+static const uint64_t reserve_bytes = 16 << 20, arena_bytes = 64 << 20 /* HEAP_MAX_SIZE */;
 
 /* --- the stop ------------------------------------------------------------------------------ */
 
@@ -330,12 +331,28 @@ static hx_error *run_rounds(struct hx_precopy *pre, struct hx_copy *copy, struct
     return NULL;
 }
 
-/* Whole mappings: tracking a part of one would cut it in two, and mremap() of both fails. */
+/* By brk(), or at the cost of what is reserved behind it: that is large, or of an arena of glibc.
+ * What is small may be the place that another mapping is about to be moved to. */
+static bool grows_at_its_end(const struct hx_mapping *mapping, const struct hx_mapping *next)
+{
+    if (strcmp(mapping->path, "[heap]") == 0)
+        return true;
+    return next && next->start == mapping->end && !next->inode &&
+           !(next->prot & (HX_PROT_R | HX_PROT_W | HX_PROT_X)) &&
+           (next->end - next->start >= reserve_bytes ||
+            (mapping->start % arena_bytes == 0 && next->end % arena_bytes == 0));
+}
+
+/* Whole mappings: tracking a part of one would cut it in two, and mremap() of both fails. But for
+ * the last page of those that grow, which nobody moves: what comes behind a tracked page would be a
+ * mapping of its own for ever. */
 static void track_mappings(struct hx_precopy *pre, const struct hx_mapping *mapping, size_t n)
 {
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
+        const bool grows = grows_at_its_end(&mapping[i], i + 1 < n ? &mapping[i + 1] : NULL);
         if (is_worth_tracking(&mapping[i]))
-            pre->tracker->add(&pre->track, mapping[i].start, mapping[i].end);
+            pre->tracker->add(&pre->track, mapping[i].start, mapping[i].end - (grows ? PAGE : 0));
+    }
 }
 
 static hx_error *copy_beside(struct hx_precopy *pre, struct hx_copy *copy, struct hx_tracer *tracer,
@@ -361,27 +378,41 @@ static bool has_pinned(pid_t pid)
     return !pinned || strtoull(pinned, NULL, 10) != 0;
 }
 
-/* Whoever has the descriptor may have ranges, or make some at any time. */
-static bool has_userfaultfd(pid_t pid)
+typedef bool file_test(pid_t pid, const char *number, const char *link);
+
+static bool has_file(pid_t pid, file_test *test)
 {
-    static const char name[] = "anon_inode:[userfaultfd]";
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd", pid);
     HX_DIR DIR *folder = opendir(path);
     bool found = false;
     for (const struct dirent *entry; folder && !found && (entry = readdir(folder));) {
-        char link[sizeof name] = "";
-        found = readlinkat(dirfd(folder), entry->d_name, link, sizeof link) ==
-                    (ssize_t)sizeof name - 1 &&
-                memcmp(link, name, sizeof name - 1) == 0;
+        char link[32] = "";
+        found = readlinkat(dirfd(folder), entry->d_name, link, sizeof link - 1) > 0 &&
+                test(pid, entry->d_name, link);
     }
     return found;
+}
+
+/* Whoever has the descriptor may have ranges, or make some at any time. */
+static bool is_userfaultfd(pid_t pid, const char *number, const char *link)
+{
+    (void)pid, (void)number;
+    return strcmp(link, "anon_inode:[userfaultfd]") == 0;
+}
+
+/* Devices write what is read from it, behind the back of whoever tracks pages. */
+static bool is_direct(pid_t pid, const char *number, const char *link)
+{
+    HX_FREE char *about = link[0] == '/' ? hx_proc_text("/proc/%d/fdinfo/%s", pid, number) : NULL;
+    const char *flags = about ? hx_proc_field(about, "flags") : NULL;
+    return flags && strtoull(flags, NULL, 8) & O_DIRECT;
 }
 
 /* What neither tracker sees. */
 static const char *why_unseen(pid_t pid, const struct hx_mapping *mapping, size_t n)
 {
-    bool userfault = has_userfaultfd(pid);
+    bool userfault = has_file(pid, is_userfaultfd);
     for (size_t i = 0; i < n; i++)
         userfault |= mapping[i].userfault;
     if (userfault)
@@ -486,31 +517,28 @@ hx_error *hx_precopy_begin(struct hx_precopy *pre, struct hx_copy *copy, struct 
     hx_error *err = pre->tracker->begins_stopped
                         ? copy_beside(pre, copy, tracer, maps->now, maps->n)
                         : copy_beside(pre, copy, tracer, mapping, n);
+    pre->may_be_stale = has_pinned(pre->track.pid) || has_file(pre->track.pid, is_direct);
     pre->prepare_ns = hx_now_ns() - pre->begun_ns;
     return err;
 }
 
 /* --- behind it ----------------------------------------------------------------------------- */
 
-static bool see_huge(void *context, uint64_t start, uint64_t end, uint64_t categories)
-{
-    (void)start, (void)end, (void)categories;
-    *(bool *)context = true;
-    return true;
-}
-
-/* A huge page that was written has been split. One at a time, because the target waits for each. */
+/* A huge page that was written has been split. One at a time, because the target waits for each;
+ * and only where all of it is there still, because the kernel fills up what the target has given
+ * back. */
 static void collapse(struct hx_precopy *pre)
 {
-    const struct hx_page_scan huge = {.all = HX_PAGE_HUGE, .told = HX_PAGE_HUGE};
+    const struct hx_page_scan split = {
+        .none = HX_PAGE_HUGE | HX_PAGE_ZERO, .all = HX_PAGE_PRESENT, .told = HX_PAGE_PRESENT};
     for (size_t i = 0; i < pre->huge.n; i++)
         for (uint64_t at = pre->huge.v[i].start; at + huge_bytes <= pre->huge.v[i].end;
              at += huge_bytes) {
-            bool is_huge = false;
+            uint64_t pages = 0;
             struct iovec range = {(void *)(uintptr_t)at, huge_bytes};
-            if (hx_pagemap_each(pre->track.pagemap, at, at + huge_bytes, &huge, see_huge,
-                                &is_huge) != 1 ||
-                is_huge)
+            hx_pagemap_each(pre->track.pagemap, at, at + huge_bytes, &split, hx_track_count,
+                            &pages);
+            if (pages * PAGE != huge_bytes)
                 continue;
             const uint64_t since = hx_lock_begin(&pre->track.lock);
             syscall(SYS_process_madvise, pre->track.way.pidfd, &range, 1, MADV_COLLAPSE, 0);

@@ -3,6 +3,7 @@
 target goes on as before, whoever dies.
 """
 import collections
+import contextlib
 import itertools
 import os
 import random
@@ -11,6 +12,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 import live
@@ -247,6 +249,50 @@ def writing(folder):
         check_unharmed(target)
 
 
+def stop_and_go(pid, done):
+    while not done.is_set():
+        for signum in (signal.SIGSTOP, signal.SIGCONT):
+            os.kill(pid, signum)
+            time.sleep(random.random() * 0.002)
+
+
+def restless(folder):
+    """It is stopped and goes on all the time, also while a thread is led: no file of it is lost, and none left."""
+    with victim("opening") as target:
+        done = threading.Event()
+        other = threading.Thread(target=stop_and_go, args=(target.pid, done))
+        other.start()
+        try:
+            for _ in range(ROUNDS):
+                heapx("snap", target.pid, "-o", f"{folder}/s.db", "--pause", "precopy", "--analyse", "later", ok=(0, 3))
+        finally:
+            done.set()
+            other.join()
+        for fd in os.listdir(f"/proc/{target.pid}/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                check("userfault" not in os.readlink(f"/proc/{target.pid}/fd/{fd}"), "a userfaultfd is left")
+        time.sleep(0.5)  # so long it may take to say that something is odd
+        check_unharmed(target)
+
+
+def own_mappings(pid):
+    with open(f"/proc/{pid}/maps") as file:
+        return [line for line in file if " rw-p " in line and line.split()[4] == "0"]
+
+
+def growing(folder):
+    """What grows while it is tracked is one mapping as before."""
+    for how in ("growing", "spreading"):
+        with victim(how) as target:
+            time.sleep(0.3)
+            before = own_mappings(target.pid)
+            for _ in range(ROUNDS):
+                take(folder, target.pid, ok=(0, 3), analyse="later")
+            after = own_mappings(target.pid)
+            check(len(after) == len(before), f"{how}: {''.join(before)} and then {''.join(after)}")
+            check_unharmed(target)
+
+
 def forking(folder):
     """Neither it nor its children notice."""
     with victim("forking") as target:
@@ -350,4 +396,4 @@ def comm(pid):
 
 
 if __name__ == "__main__":
-    live.main(same, counted, sparse, huge, instant, shifting, moving, promise, writing, forking, ending, refused, killed)
+    live.main(same, counted, sparse, huge, instant, shifting, moving, promise, writing, restless, growing, forking, ending, refused, killed)

@@ -7,6 +7,8 @@
  *   precopy_victim wild          pairs of words that one thread writes, one after the other
  *   precopy_victim shifting      the same, while memory comes, goes, moves and is discarded
  *   precopy_victim moving        it moves mappings that lie beside each other, as fast as it can
+ *   precopy_victim opening       opens and closes files all the time, in two threads
+ *   precopy_victim growing|spreading   allocates all the time: by brk(), or in an arena of a thread
  *   precopy_victim forking       has a child all the time, which looks at its memory and ends
  *   precopy_victim exits|execs US   after so many microseconds it ends, or becomes `idle`, whose
  *                                blocks of 500 bytes hold no pointers, as do those before
@@ -23,6 +25,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <linux/userfaultfd.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -36,6 +39,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -306,6 +310,27 @@ static bool fill_files(void)
     return errno == EMFILE;
 }
 
+/* Whoever closes what is not his shows here. */
+static void *open_files(void *unused)
+{
+    for (struct stat st; !odd;) {
+        int fd = open("/dev/null", O_RDONLY);
+        if (fd < 0 || fstat(fd, &st) != 0 || close(fd) != 0)
+            odd = "a file";
+    }
+    return unused;
+}
+
+static void *grow(void *unused)
+{
+    for (;;) {
+        for (int i = 0; i < 20; i++)
+            allocate(400);
+        usleep(1000);
+    }
+    return unused;
+}
+
 /* Says what is odd. */
 static void watch(void)
 {
@@ -359,6 +384,8 @@ int main(int argc, char **argv)
 {
     pthread_t thread;
     const char *what = argc > 1 ? argv[1] : "idle";
+    if (strcmp(what, "growing") == 0)
+        mallopt(M_ARENA_MAX, 1);
     make_heap();
     if (pipe(ends) != 0)
         return 1;
@@ -384,6 +411,10 @@ int main(int argc, char **argv)
         pthread_create(&thread, NULL, shift, NULL);
     if (huge)
         pthread_create(&thread, NULL, write_huge, NULL);
+    for (int i = 0; i < 2 && strcmp(what, "opening") == 0; i++)
+        pthread_create(&thread, NULL, open_files, NULL);
+    if (strcmp(what, "growing") == 0 || strcmp(what, "spreading") == 0)
+        pthread_create(&thread, NULL, grow, NULL);
     if (strcmp(what, "moving") == 0)
         pthread_create(&thread, NULL, move_on, NULL);
     if (strcmp(what, "forking") == 0)

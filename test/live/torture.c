@@ -308,6 +308,11 @@ static void signals_and_semaphores(uint64_t ns)
     begin = now_ns();
     n = semtimedop(semaphore, &take, 1, &t);
     judge("semtimedop", begin, ns, n == -1 && errno == EAGAIN, errno);
+    /* what is left cannot be noted, so that the kernel answers EINTR */
+    static const struct timespec fixed = {0, 10000000};
+    begin = now_ns();
+    n = (int)syscall(SYS_ppoll, NULL, 0, &fixed, NULL, 0);
+    judge("ppoll with a limit in read-only memory", begin, 10000000, n == 0, errno);
 }
 
 static void sockets(uint64_t ns)

@@ -314,6 +314,7 @@ hx_error *hx_agent_capture(struct hx_agent *agent, const struct hx_agent_request
                                     .precopied = reply.precopied,
                                     .prepare_ns = reply.prepare_ns,
                                     .hot_bytes = reply.hot_bytes,
+                                    .may_be_stale = reply.may_be_stale,
                                     .memory_fd = -1};
     snprintf(ret->why_not, sizeof ret->why_not, "%.*s", HX_AGENT_WHY - 1, reply.why_not);
     hx_error *err = read_result_tables(tables, ret);

@@ -75,6 +75,7 @@ struct hx_agent_result {
     bool precopied; /* else why not, "" when it was not wanted */
     char why_not[HX_AGENT_WHY];
     uint64_t prepare_ns; /* of pre-copy */
+    bool may_be_stale;   /* ... into whose memory devices write meanwhile */
     uint64_t
         hot_bytes; /* of mappings that it left to the stop, because they are written too fast */
 };

@@ -40,7 +40,7 @@ struct hx_agent_reply {
     uint64_t memory_bytes;
     uint64_t n_threads, n_pieces, n_lost, n_swapped, smaps_len;
     uint64_t prepare_ns, held_ns, hot_bytes;
-    uint8_t locked, has_todo, pages_known, precopied, unused[4];
+    uint8_t locked, has_todo, pages_known, precopied, may_be_stale, unused[3];
     char why_not[HX_AGENT_WHY];
     char text[3][256]; /* what, why, todo */
 };

@@ -325,6 +325,7 @@ static hx_error *write_tables(struct capture *capture, int fd)
     reply->precopied = capture->pre.tracker != NULL;
     reply->prepare_ns = capture->pre.prepare_ns;
     reply->hot_bytes = capture->pre.hot_bytes;
+    reply->may_be_stale = capture->pre.may_be_stale;
     note_held(capture);
     snprintf(reply->why_not, sizeof reply->why_not, "%s", capture->pre.why);
     ok = ok &&

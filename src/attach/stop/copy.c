@@ -92,15 +92,18 @@ static bool is_private_file(const struct hx_mapping *mapping)
     return mapping->inode && !(mapping->prot & HX_PROT_SHARED);
 }
 
-static bool is_tracked(const struct hx_copied *copied, const struct hx_mapping *mapping,
-                       size_t *cursor)
+/* Up to where the mapping is tracked, from its start on; 0: it is not. */
+static uint64_t tracked_end(const struct hx_copied *copied, const struct hx_mapping *mapping,
+                            size_t *cursor)
 {
     if (!copied)
-        return false;
+        return 0;
     while (*cursor < copied->tracked.n && copied->tracked.v[*cursor].end <= mapping->start)
         ++*cursor;
-    return *cursor < copied->tracked.n && copied->tracked.v[*cursor].start <= mapping->start &&
-           mapping->end <= copied->tracked.v[*cursor].end;
+    if (*cursor == copied->tracked.n || copied->tracked.v[*cursor].start > mapping->start)
+        return 0;
+    const uint64_t end = copied->tracked.v[*cursor].end;
+    return end < mapping->end ? end : mapping->end;
 }
 
 /* All there is up to the end of the last mapping, but for those that are left out; with as few
@@ -113,13 +116,15 @@ static hx_error *choose_scans(struct hx_copy *copy, const struct hx_mapping *map
     uint64_t done = 0;
     copy->scans.n = 0;
     for (size_t i = 0; i < n && mapping[i].start < kernel; done = mapping[i++].end) {
-        if (is_tracked(copy->copied, &mapping[i], &tracked)) {
-            if (done < mapping[i].start) /* where new ones may come */
-                HX_NEED(hx_vec_push(&copy->scans,
-                                    (struct hx_copy_scan){.start = done, .end = mapping[i].start}));
-            HX_NEED(hx_vec_push(&copy->scans, (struct hx_copy_scan){.start = mapping[i].start,
-                                                                    .end = mapping[i].end,
-                                                                    .tracked = true}));
+        const uint64_t part = tracked_end(copy->copied, &mapping[i], &tracked);
+        if (part) {
+            const struct hx_copy_scan parts[] = {
+                {.start = done, .end = mapping[i].start}, /* where new ones may come */
+                {.start = mapping[i].start, .end = part, .tracked = true},
+                {.start = part, .end = mapping[i].end},
+            };
+            for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+                HX_NEED(parts[k].start == parts[k].end || hx_vec_push(&copy->scans, parts[k]));
             continue;
         }
         if (is_left_out(&mapping[i]))

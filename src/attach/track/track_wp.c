@@ -4,6 +4,8 @@
 
 #include "attach/ranges.h"
 #include "attach/stop/pagemap.h"
+#include "base/cleanup.h"
+#include "base/proc.h"
 #include "base/progress.h"
 
 #include <errno.h>
@@ -32,6 +34,11 @@ static bool prepare(struct hx_track *track, const struct hx_mapping *mapping, si
     }
     if (track->max_held_ns && track->max_held_ns < least_bytes / PAGE * NS_PAGE) {
         snprintf(why, HX_UFFD_WHY, "protecting pages could hold it up for 1 ms");
+        return false;
+    }
+    HX_FREE char *most = hx_proc_text("/proc/sys/vm/max_map_count");
+    if (most && n > strtoull(most, NULL, 10) / 4 * 3) {
+        snprintf(why, HX_UFFD_WHY, "it has %zu mappings, and tracking them can make more", n);
         return false;
     }
     return hx_uffd_prepare(track->pid, mapping, n, &track->way, why);
