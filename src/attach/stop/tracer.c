@@ -604,6 +604,33 @@ static void put_calls_right(struct hx_tracer *tracer)
     look_at_calls(tracer);
 }
 
+/* So long the first thread may take to be given a processor. */
+static const uint64_t takes_ns = 300000;
+
+static bool has_common_signal(pid_t tid)
+{
+    struct __ptrace_peeksiginfo_args common = {.flags = PTRACE_PEEKSIGINFO_SHARED, .nr = 1};
+    siginfo_t info;
+    return ptrace(PTRACE_PEEKSIGINFO, tid, &common, &info) == 1;
+}
+
+/* What was sent to the process meanwhile goes to its first thread, as ever when that does not block
+ * it; not to whoever is let go first, whose call it would end. */
+static void let_first_take_signals(struct hx_tracer *tracer)
+{
+    struct hx_tracee *first = hx_tracer_find(tracer, tracer->pid), *other = NULL;
+    for (size_t i = 0; i < tracer->tracee.n && !other; i++)
+        if (tracer->tracee.v[i].state == HX_TRACEE_STOPPED && &tracer->tracee.v[i] != first)
+            other = &tracer->tracee.v[i];
+    if (!first || first->state != HX_TRACEE_STOPPED || !other ||
+        !has_common_signal(other->thread.tid))
+        return;
+    detach(first);
+    const uint64_t end = hx_now_ns() + takes_ns;
+    while (has_common_signal(other->thread.tid) && hx_now_ns() < end)
+        sched_yield();
+}
+
 /* Lets those go that stand still, addressees of ignored signals first and those whom such a signal
  * would end the call last. */
 static void let_stopped_go(struct hx_tracer *tracer)
@@ -629,8 +656,10 @@ void hx_tracer_release(struct hx_tracer *tracer)
         bool held = late.addressee && (!last || tracer->ending);
         if (last || !held)
             put_calls_right(tracer);
-        if (!held)
+        if (!held) {
+            let_first_take_signals(tracer);
             let_stopped_go(tracer);
+        }
         if (last)
             break;
         waited += nap();
