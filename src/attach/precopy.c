@@ -37,7 +37,8 @@ enum {
 
 /* Less is copied in the stop: a mapping that is tracked costs some calls. */
 static const uint64_t least_bytes = 512 << 10, least_part = 128 << 10, huge_bytes = 2 << 20;
-static const uint64_t reserve_bytes = 16 << 20, arena_bytes = 64 << 20 /* HEAP_MAX_SIZE */;
+static const uint64_t reserve_bytes = 16 << 20, watched_bytes = 16 << 20,
+                      arena_bytes = 64 << 20 /* HEAP_MAX_SIZE */;
 
 /* --- the stop ------------------------------------------------------------------------------ */
 
@@ -349,6 +350,11 @@ static bool grows_at_its_end(const struct hx_mapping *mapping, const struct hx_m
 static void track_mappings(struct hx_precopy *pre, const struct hx_mapping *mapping, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
+        size_t hot = HX_LOWER_BOUND(pre->hot.n, k, pre->hot.v[k].end <= mapping[i].start);
+        if (hot < pre->hot.n && pre->hot.v[hot].start < mapping[i].end) {
+            pre->hot_bytes += mapping[i].end - mapping[i].start;
+            continue;
+        }
         const bool grows = grows_at_its_end(&mapping[i], i + 1 < n ? &mapping[i + 1] : NULL);
         if (is_worth_tracking(&mapping[i]))
             pre->tracker->add(&pre->track, mapping[i].start, mapping[i].end - (grows ? PAGE : 0));
@@ -483,14 +489,33 @@ static hx_error *begin_stopped(struct short_stop *stop)
     return NULL;
 }
 
+/* Not where the stop is to be as short as was promised. */
+static hx_error *find_hot_mappings(struct hx_precopy *pre, const struct hx_mapping *mapping,
+                                   size_t n)
+{
+    hx_ranges large = {0};
+    bool failed = false;
+    if (!pre->where_it_pays || pre->track.max_held_ns)
+        return NULL;
+    for (size_t i = 0; i < n && !failed; i++)
+        if (is_worth_tracking(&mapping[i]) && mapping[i].end - mapping[i].start >= watched_bytes)
+            failed = !hx_ranges_add(&large, mapping[i].start, mapping[i].end);
+    pre->hot.n = 0;
+    hx_error *err = failed ? hx_error_nomem()
+                           : hx_hot_ranges(pre->track.pid, pre->track.pagemap, &large, &pre->hot);
+    hx_vec_free(&large);
+    return err;
+}
+
 static hx_error *start_tracker(struct hx_precopy *pre, struct hx_tracer *tracer,
                                struct hx_stop_maps *maps, bool *ret_begun)
 {
     struct beginning beginning = {.maps = maps};
     struct short_stop stop = {.pre = pre, .act = begin_stopped, .context = &beginning};
-    if (pre->tracker->begins_stopped)
+    if (pre->tracker->begins_stopped) {
+        HX_TRY(find_hot_mappings(pre, maps->before, maps->n_before));
         HX_TRY(stop_shortly(&stop, tracer));
-    else if ((beginning.begun = pre->tracker->begin(&pre->track, tracer, beginning.reason)))
+    } else if ((beginning.begun = pre->tracker->begin(&pre->track, tracer, beginning.reason)))
         track_mappings(pre, maps->before, maps->n_before);
     *ret_begun = beginning.begun;
     if (!beginning.begun)
@@ -512,8 +537,6 @@ hx_error *hx_precopy_begin(struct hx_precopy *pre, struct hx_copy *copy, struct 
         HX_TRY(start_tracker(pre, tracer, maps, &begun));
     if (!begun)
         return NULL;
-    if (pre->where_it_pays && pre->tracker->leave && !pre->track.max_held_ns)
-        HX_TRY(hx_track_leave_hot(pre->tracker, &pre->track, &pre->hot_bytes));
     hx_error *err = pre->tracker->begins_stopped
                         ? copy_beside(pre, copy, tracer, maps->now, maps->n)
                         : copy_beside(pre, copy, tracer, mapping, n);
@@ -560,4 +583,5 @@ void hx_precopy_end(struct hx_precopy *pre)
     hx_vec_free(&pre->copied.tracked);
     hx_vec_free(&pre->copied.changed);
     hx_vec_free(&pre->huge);
+    hx_vec_free(&pre->hot);
 }

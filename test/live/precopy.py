@@ -227,8 +227,10 @@ rest = bytearray(b'x') * (64 << 20)
 between = mmap.mmap(-1, 64 << 20)
 some = bytearray(96 << 20)
 print('ready', flush=True)
+n = 0
 while True:
-    some[::4096] = b'x' * (96 << 8)
+    n += 1
+    some[::4096] = bytes([n & 255]) * (96 << 8)
 """
 
 

@@ -1,16 +1,20 @@
-/* hot.c - samples of tracked ranges, watched for some milliseconds. */
+/* hot.c - samples of ranges, read again and again for some milliseconds. */
 #include "attach/track/hot.h"
 
 #include "attach/stop/pagemap.h"
+#include "base/cleanup.h"
 #include "base/index.h"
 #include "base/timing.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <time.h>
 
 enum {
     PAGE = 4096,
+    WORDS = PAGE / 8,
     SAMPLES = 256, /* of a range */
     NAPS = 4,
     NS_COPY = 460, /* what copying a page takes */
@@ -18,49 +22,82 @@ enum {
 };
 
 static const struct timespec nap = {.tv_nsec = 12000000};
-static const uint64_t least_bytes = 16 << 20;
 
-struct candidate {
+struct sampled {
     struct hx_range range;
     unsigned n;
-    uint64_t page[SAMPLES];
+    uint64_t page[SAMPLES], hash[SAMPLES]; /* addresses; what was there at first, of n pages */
 };
 
-typedef HX_VEC(struct candidate) candidate_vec;
+typedef HX_VEC(struct sampled) sampled_vec;
 
-/* No part of a huge page, which would be split. */
-static bool protect_small(const struct hx_tracker *tracker, struct hx_track *track, uint64_t page)
+/* What a sampling works with. */
+struct sampling {
+    pid_t pid;
+    int pagemap;
+    sampled_vec some; /* that may be hot */
+    uint64_t words[SAMPLES][WORDS];
+};
+
+static bool see_page(void *context, uint64_t start, uint64_t end, uint64_t categories)
 {
-    const struct hx_page_scan small = {
-        .none = HX_PAGE_HUGE | HX_PAGE_ZERO, .all = HX_PAGE_PRESENT, .told = HX_PAGE_PRESENT};
-    uint64_t found = 0, protected = 0;
-    hx_pagemap_each(track->pagemap, page, page + PAGE, &small, hx_track_count, &found);
-    return found && tracker->protect(track, page, page + PAGE, false, hx_track_count, &protected) &&
-           protected;
+    (void)start, (void)end, (void)categories;
+    *(bool *)context = true;
+    return true;
 }
 
-static void take_samples(const struct hx_tracker *tracker, struct hx_track *track,
-                         struct candidate *candidate)
+/* Reading one that is not would bring it in. */
+static bool is_present(int pagemap, uint64_t page)
 {
-    const struct hx_range *range = &candidate->range;
+    static const struct hx_page_scan present = {
+        .none = HX_PAGE_ZERO, .all = HX_PAGE_PRESENT, .told = HX_PAGE_PRESENT};
+    bool is = false;
+    hx_pagemap_each(pagemap, page, page + PAGE, &present, see_page, &is);
+    return is;
+}
+
+/* Reads the pages; how many of them. */
+static unsigned read_pages(struct sampling *sampling, const struct sampled *sampled)
+{
+    struct iovec local = {sampling->words, (size_t)sampled->n * PAGE}, remote[SAMPLES];
+    for (unsigned i = 0; i < sampled->n; i++)
+        remote[i] = (struct iovec){(void *)(uintptr_t)sampled->page[i], PAGE};
+    ssize_t got = process_vm_readv(sampling->pid, &local, 1, remote, sampled->n, 0);
+    return got < 0 ? 0 : (unsigned)(got / PAGE);
+}
+
+static uint64_t hash_page(const uint64_t words[WORDS])
+{
+    uint64_t hash = 0;
+    for (size_t i = 0; i < WORDS; i++)
+        hash = hx_hash(hash, words[i]);
+    return hash;
+}
+
+static bool take_samples(struct sampling *sampling, const struct hx_range *range)
+{
+    struct sampled sampled = {.range = *range};
     const uint64_t step = (range->end - range->start) / SAMPLES / PAGE;
     uint64_t dice = range->start;
-    for (unsigned i = 0; i < SAMPLES; i++) {
+    for (unsigned i = 0; step && i < SAMPLES; i++) {
         dice = hx_mix(dice, i); /* not in step with the target */
         const uint64_t page = range->start + (i * step + dice % step) * PAGE;
-        if (protect_small(tracker, track, page))
-            candidate->page[candidate->n++] = page;
+        if (is_present(sampling->pagemap, page))
+            sampled.page[sampled.n++] = page;
     }
+    sampled.n = sampled.n < SAMPLES / 2 ? 0 : read_pages(sampling, &sampled);
+    for (unsigned i = 0; i < sampled.n; i++)
+        sampled.hash[i] = hash_page(sampling->words[i]);
+    return !sampled.n || hx_vec_push(&sampling->some, sampled);
 }
 
-static uint64_t written_samples(const struct hx_tracker *tracker, struct hx_track *track,
-                                const struct candidate *candidate)
+static uint64_t changed_samples(struct sampling *sampling, const struct sampled *sampled)
 {
-    uint64_t written = 0;
-    for (unsigned i = 0; i < candidate->n; i++)
-        tracker->written(track, candidate->page[i], candidate->page[i] + PAGE, hx_track_count,
-                         &written);
-    return written;
+    uint64_t changed = 0;
+    const unsigned n = read_pages(sampling, sampled);
+    for (unsigned i = 0; i < n; i++)
+        changed += hash_page(sampling->words[i]) != sampled->hash[i];
+    return changed;
 }
 
 /* What the first write to a page costs here: from 0.3 us to 20, where a hypervisor keeps page
@@ -90,62 +127,46 @@ static bool is_hot(uint64_t written, uint64_t pages, uint64_t ns_fault)
 }
 
 /* Keeps those that are hot. While some may turn out so they are watched. */
-static void watch(const struct hx_tracker *tracker, struct hx_track *track, candidate_vec *some)
+static void watch(struct sampling *sampling)
 {
     const uint64_t ns_fault = measure_fault();
-    bool undecided = some->n != 0;
+    bool undecided = sampling->some.n != 0;
     for (unsigned naps = 1; undecided; naps++) {
         size_t n = 0;
         undecided = false;
         clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
-        for (size_t i = 0; i < some->n; i++) {
-            const struct candidate *candidate = &some->v[i];
-            const uint64_t written = written_samples(tracker, track, candidate);
-            const bool hot = is_hot(written, candidate->n, ns_fault);
-            if (!hot &&
-                (naps == NAPS || !is_hot(2 * written * NAPS / naps, candidate->n, ns_fault)))
+        for (size_t i = 0; i < sampling->some.n; i++) {
+            const struct sampled *sampled = &sampling->some.v[i];
+            const uint64_t written = changed_samples(sampling, sampled);
+            const bool hot = is_hot(written, sampled->n, ns_fault);
+            if (!hot && (naps == NAPS || !is_hot(2 * written * NAPS / naps, sampled->n, ns_fault)))
                 continue;
             undecided |= !hot;
-            some->v[n++] = *candidate;
+            sampling->some.v[n++] = *sampled;
         }
-        some->n = n;
+        sampling->some.n = n;
     }
 }
 
-static hx_error *find_hot(const struct hx_tracker *tracker, struct hx_track *track,
-                          candidate_vec *candidates)
+static hx_error *find_hot(struct sampling *sampling, const hx_ranges *ranges, hx_ranges *hot)
 {
-    for (size_t i = 0; i < track->ranges.n; i++) {
-        struct candidate candidate = {.range = track->ranges.v[i]};
-        if (candidate.range.end - candidate.range.start < least_bytes)
-            continue;
-        take_samples(tracker, track, &candidate);
-        if (candidate.n >= SAMPLES / 2)
-            HX_NEED(hx_vec_push(candidates, candidate));
-    }
-    watch(tracker, track, candidates);
+    for (size_t i = 0; i < ranges->n; i++)
+        HX_NEED(take_samples(sampling, &ranges->v[i]));
+    watch(sampling);
+    for (size_t i = 0; i < sampling->some.n; i++)
+        HX_NEED(hx_vec_push(hot, sampling->some.v[i].range));
     return NULL;
 }
 
-hx_error *hx_track_leave_hot(const struct hx_tracker *tracker, struct hx_track *track,
-                             uint64_t *ret_bytes)
+hx_error *hx_hot_ranges(pid_t pid, int pagemap, const hx_ranges *ranges, hx_ranges *hot)
 {
-    candidate_vec hot = {0};
-    hx_ranges *ranges = &track->ranges;
-    hx_error *err = find_hot(tracker, track, &hot);
-    size_t n = 0, k = 0;
-    *ret_bytes = 0;
-    for (size_t i = 0; !err && i < ranges->n; i++) {
-        const struct hx_range range = ranges->v[i];
-        if (k < hot.n && hot.v[k].range.start == range.start) {
-            tracker->leave(track, range.start, range.end);
-            *ret_bytes += range.end - range.start;
-            k++;
-        } else {
-            ranges->v[n++] = range;
-        }
-    }
-    ranges->n = err ? ranges->n : n;
-    hx_vec_free(&hot);
+    HX_FREE struct sampling *sampling = ranges->n ? calloc(1, sizeof *sampling) : NULL;
+    if (!ranges->n)
+        return NULL;
+    HX_NEED(sampling);
+    sampling->pid = pid;
+    sampling->pagemap = pagemap;
+    hx_error *err = find_hot(sampling, ranges, hot);
+    hx_vec_free(&sampling->some);
     return err;
 }

@@ -6,12 +6,11 @@
 #ifndef HX_ATTACH_TRACK_HOT_H
 #define HX_ATTACH_TRACK_HOT_H
 
-#include "attach/track/track.h"
+#include "attach/ranges.h"
 
-/* While the target runs, for a tracker that has leave(): protects some pages of each large range,
- * and leaves the ranges where too many of these are written within 50 ms. *ret_all: none is left.
- */
-hx_error *hx_track_leave_hot(const struct hx_tracker *tracker, struct hx_track *track,
-                             uint64_t *ret_bytes);
+/* While the target runs, which nothing is done to: reads some pages of each range, those that are
+ * there, for up to 50 ms; of the ranges those where too many of them change are added to `hot`, in
+ * order. pagemap: of the target. */
+hx_error *hx_hot_ranges(pid_t pid, int pagemap, const hx_ranges *ranges, hx_ranges *hot);
 
 #endif
