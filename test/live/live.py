@@ -182,20 +182,23 @@ def is_set(variable):
     return os.environ.get(variable, "0") not in ("", "0")
 
 
-def of_this_turn(tests, turns):
-    """Of the tests those that run now. HX_TURN, a number: a third of them, and with the other two numbers that give
-    the same when divided by three the rest; of `turns` a third in the build that has HX_QUICK=1, and another third
-    in the other one."""
+def third(of, more=0):
+    """With HX_TURN, a number, a third of them, as drawn; all with it and the other two numbers that give the same when
+    divided by three. Without it all of them. more: as if the number were larger by it."""
     turn = os.environ.get("HX_TURN")
-    seed = int(turn) if turn else random.getrandbits(30)
+    if not turn:
+        return of
+    shuffled = random.Random(f"{int(turn) // 3} {sys.argv[0]}").sample(of, len(of))
+    return shuffled[(int(turn) + more) % 3::3] or shuffled[:1]
 
-    def third(of, which):
-        shuffled = random.Random(f"{seed // 3} {sys.argv[0]}").sample(of, len(of))
-        return shuffled[which % 3::3] or shuffled[:1]
 
-    here = third(turns, seed + is_set("HX_QUICK")) if turn or is_set("HX_QUICK") else turns
-    rest = [t for t in tests if t not in turns]
-    rest = third(rest, seed) if turn else rest
+def of_this_turn(tests, turns):
+    """Of the tests those that run now: a third; of `turns` a third in the build that has HX_QUICK=1, and another third
+    in the other one."""
+    here = third(turns, is_set("HX_QUICK"))
+    if is_set("HX_QUICK") and not os.environ.get("HX_TURN"):
+        here = random.sample(turns, (len(turns) + 2) // 3)
+    rest = third([t for t in tests if t not in turns])
     return [t for t in tests if t in here or t in rest]
 
 
