@@ -248,7 +248,7 @@ static hx_error *keep_pieces(struct hx_copied *copied, const struct hx_piece *pi
     return NULL;
 }
 
-static hx_error *see_huges(struct hx_precopy *pre, bool again, hx_track_each *each, void *context,
+static hx_error *see_pages(struct hx_precopy *pre, bool again, hx_track_each *each, void *context,
                            const bool *failed, const struct hx_tracer *tracer)
 {
     for (size_t i = 0; i < pre->track.ranges.n; i++) {
@@ -264,7 +264,7 @@ static hx_error *see_huges(struct hx_precopy *pre, bool again, hx_track_each *ea
 static hx_error *pays_to_renew(struct hx_precopy *pre, const struct hx_tracer *tracer, bool *ret)
 {
     uint64_t pages = 0;
-    HX_TRY(see_huges(pre, true, hx_track_count, &pages, &(bool){false}, tracer));
+    HX_TRY(see_pages(pre, true, hx_track_count, &pages, &(bool){false}, tracer));
     *ret = pages > FEW_PAGES && pages * NS_PAGE > 2 * pre->track.renewal_ns;
     return NULL;
 }
@@ -272,7 +272,7 @@ static hx_error *pays_to_renew(struct hx_precopy *pre, const struct hx_tracer *t
 static hx_error *renew_stopped(struct short_stop *stop)
 {
     struct round *round = stop->context;
-    HX_TRY(see_huges(stop->pre, true, note_pages, round, &round->failed, &stop->tracer));
+    HX_TRY(see_pages(stop->pre, true, note_pages, round, &round->failed, &stop->tracer));
     stop->pre->tracker->renew(&stop->pre->track); /* where it fails they were written still */
     return NULL;
 }
@@ -285,7 +285,7 @@ static hx_error *run_round(struct round *round, struct hx_tracer *tracer)
     struct hx_copy *copy = round->copy;
     bool pays = true;
     if (round->is_first || !pre->tracker->renew) {
-        HX_TRY(see_huges(pre, !round->is_first, note_pages, round, &round->failed, tracer));
+        HX_TRY(see_pages(pre, !round->is_first, note_pages, round, &round->failed, tracer));
     } else {
         struct short_stop stop = {.pre = pre, .act = renew_stopped, .context = round};
         HX_TRY(pays_to_renew(pre, tracer, &pays));
@@ -572,9 +572,7 @@ static void collapse(struct hx_precopy *pre)
 void hx_precopy_end(struct hx_precopy *pre)
 {
     if (pre->tracker) {
-        for (size_t i = 0; pre->tracker->leave && i < pre->track.ranges.n; i++)
-            pre->tracker->leave(&pre->track, pre->track.ranges.v[i].start,
-                                pre->track.ranges.v[i].end);
+        pre->tracker->end(&pre->track);
         collapse(pre);
     }
     if (pre->begun_ns)

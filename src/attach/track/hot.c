@@ -2,6 +2,7 @@
 #include "attach/track/hot.h"
 
 #include "attach/stop/pagemap.h"
+#include "attach/track/track.h"
 #include "base/cleanup.h"
 #include "base/index.h"
 #include "base/timing.h"
@@ -39,21 +40,14 @@ struct sampling {
     uint64_t words[SAMPLES][WORDS];
 };
 
-static bool see_page(void *context, uint64_t start, uint64_t end, uint64_t categories)
-{
-    (void)start, (void)end, (void)categories;
-    *(bool *)context = true;
-    return true;
-}
-
 /* Reading one that is not would bring it in. */
 static bool is_present(int pagemap, uint64_t page)
 {
     static const struct hx_page_scan present = {
         .none = HX_PAGE_ZERO, .all = HX_PAGE_PRESENT, .told = HX_PAGE_PRESENT};
-    bool is = false;
-    hx_pagemap_each(pagemap, page, page + PAGE, &present, see_page, &is);
-    return is;
+    uint64_t pages = 0;
+    hx_pagemap_each(pagemap, page, page + PAGE, &present, hx_track_count, &pages);
+    return pages != 0;
 }
 
 /* Reads the pages; how many of them. */

@@ -59,8 +59,8 @@ struct hx_tracker {
     bool (*written)(struct hx_track *track, uint64_t start, uint64_t end, hx_track_each *each,
                     void *context);
 
-    /* While it runs: lifts it from one of the ranges. NULL: there is nothing to lift. */
-    void (*leave)(struct hx_track *track, uint64_t start, uint64_t end);
+    /* While it runs: lifts all of it. */
+    void (*end)(struct hx_track *track);
 };
 
 /* userfaultfd's write protection without faults to handle, since Linux 6.7. */

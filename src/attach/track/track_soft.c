@@ -223,6 +223,12 @@ static bool written(struct hx_track *track, uint64_t start, uint64_t end, hx_tra
     return tell_all_now(track, start, end, &telling);
 }
 
+/* Nothing is to be lifted. */
+static void end_tracking(struct hx_track *track)
+{
+    (void)track;
+}
+
 const struct hx_tracker hx_track_soft = {
     .name = "soft-dirty",
     .tells_all = true,
@@ -232,4 +238,5 @@ const struct hx_tracker hx_track_soft = {
     .add = add,
     .protect = protect,
     .written = written,
+    .end = end_tracking,
 };

@@ -130,7 +130,7 @@ static bool written(struct hx_track *track, uint64_t start, uint64_t end, hx_tra
 /* Closing the descriptor would hold the target's lock for all of it. Until the last piece of a
  * mapping is lifted it is two in the kernel's eyes, which mremap() does not move, so only large
  * ones are taken in pieces. */
-static void leave(struct hx_track *track, uint64_t start, uint64_t end)
+static void lift(struct hx_track *track, uint64_t start, uint64_t end)
 {
     const bool whole =
         end - start <= whole_bytes &&
@@ -144,6 +144,12 @@ static void leave(struct hx_track *track, uint64_t start, uint64_t end)
     }
 }
 
+static void end_tracking(struct hx_track *track)
+{
+    for (size_t i = 0; track->uffd >= 0 && i < track->ranges.n; i++)
+        lift(track, track->ranges.v[i].start, track->ranges.v[i].end);
+}
+
 const struct hx_tracker hx_track_wp = {
     .name = "userfaultfd",
     .begins_stopped = true,
@@ -152,5 +158,5 @@ const struct hx_tracker hx_track_wp = {
     .add = add,
     .protect = protect,
     .written = written,
-    .leave = leave,
+    .end = end_tracking,
 };
