@@ -10,6 +10,7 @@
 #include "base/progress.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -20,6 +21,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef MADV_COLLAPSE
@@ -32,7 +34,8 @@ enum {
     PROMISED_ROUNDS_MAX = 30, /* where the stop may take no longer than was promised */
     FEW_PAGES = 256,          /* what the stop may find written */
     NS_PAGE = 2000,           /* what a page costs in the stop, at most */
-    LOOKS_MAX = 1000,         /* times that a tracker may not know a part of a range */
+    COLLAPSE_TRIES = 5,
+    LOOKS_MAX = 1000, /* times that a tracker may not know a part of a range */
 };
 
 /* Less is copied in the stop: a mapping that is tracked costs some calls. */
@@ -547,6 +550,22 @@ hx_error *hx_precopy_begin(struct hx_precopy *pre, struct hx_copy *copy, struct 
 
 /* --- behind it ----------------------------------------------------------------------------- */
 
+/* Once more where somebody else had one of its pages in hand, as the kernel itself does at times.
+ */
+static void collapse_one(struct hx_precopy *pre, const struct iovec *range)
+{
+    const struct timespec nap = {.tv_nsec = 1000000};
+    for (int tries = 0, failed = EAGAIN; failed == EAGAIN && tries < COLLAPSE_TRIES; tries++) {
+        if (tries > 0)
+            nanosleep(&nap, NULL);
+        const uint64_t since = hx_lock_begin(&pre->track.lock);
+        failed = syscall(SYS_process_madvise, pre->track.way.pidfd, range, 1, MADV_COLLAPSE, 0) < 0
+                     ? errno
+                     : 0;
+        hx_lock_used(&pre->track.lock, since);
+    }
+}
+
 /* A huge page that was written has been split. One at a time, because the target waits for each;
  * and only where all of it is there still, because the kernel fills up what the target has given
  * back. */
@@ -563,9 +582,7 @@ static void collapse(struct hx_precopy *pre)
                             &pages);
             if (pages * PAGE != huge_bytes)
                 continue;
-            const uint64_t since = hx_lock_begin(&pre->track.lock);
-            syscall(SYS_process_madvise, pre->track.way.pidfd, &range, 1, MADV_COLLAPSE, 0);
-            hx_lock_used(&pre->track.lock, since);
+            collapse_one(pre, &range);
         }
 }
 

@@ -524,9 +524,10 @@ static bool lead(const struct hx_uffd_way *way, LED *led, int *ret, char why[HX_
     if (ptrace(PTRACE_SETREGS, tid, NULL, &regs) != 0 ||
         ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof none, &none) != 0 ||
         !make_call(tid, &regs, SYS_userfaultfd)) {
-        if (take_back(way, led))
-            led->tracee->state = HX_TRACEE_STOPPED;
-        return refuse(why, "a thread did not come back from userfaultfd");
+        if (!take_back(way, led))
+            return refuse(why, "a thread did not come back from userfaultfd");
+        led->tracee->state = HX_TRACEE_STOPPED;
+        return refuse(why, "a thread did not set out for userfaultfd");
     }
     int64_t made = (int64_t)regs.rax;
     *ret = made < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, way->pidfd, (int)made, 0);
