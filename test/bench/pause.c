@@ -9,8 +9,8 @@
  *
  * Prints "ready"; for each line on its input "gap NS OPERATIONS", since the line before: the
  * longest that one of its threads, which looks at the clock all the while, did not come to do so
- * (mmap: that a page took, without waiting for a processor), and how many blocks `busy` took and
- * gave back.
+ * (mmap: that a page took, without waiting for a processor, be it of the kernel or of the host),
+ * and how many blocks `busy` took and gave back.
  *
  *     pause stop PID             all threads seized, then interrupted, waited for, asked for their
  *                                general and extended registers, and let go: nanoseconds from the
@@ -21,6 +21,8 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/procfs.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -68,6 +71,33 @@ static uint64_t waited(int schedstat)
                                                                                                : 0;
 }
 
+/* What nobody came to do anything in, because the host had the processors: how late a process of
+ * the highest priority woke up so far. */
+static _Atomic uint64_t *host_took;
+
+static void watch_host(void)
+{
+    const uint64_t every_ns = 250000, late_ns = 1000000;
+    pid_t parent = getpid();
+    host_took = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (host_took == MAP_FAILED)
+        exit(3);
+    pid_t child = fork();
+    if (child < 0)
+        exit(3);
+    if (child > 0)
+        return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sched_setscheduler(0, SCHED_FIFO, &(struct sched_param){.sched_priority = 1});
+    for (uint64_t before = now(), at; getppid() == parent; before = at) {
+        nanosleep(&(struct timespec){.tv_nsec = (long)every_ns}, NULL);
+        at = now();
+        if (at - before > every_ns + late_ns)
+            *host_took += at - before - every_ns;
+    }
+    _exit(0);
+}
+
 static void keep_longest(uint64_t ns)
 {
     if (ns > atomic_load_explicit(&longest, memory_order_relaxed))
@@ -83,21 +113,23 @@ static void *watch_clock(void *unused)
     return unused;
 }
 
-/* Without what it waited for a processor: that the kernel, not heapx, gave to others. */
+/* Without what it waited for a processor: that the kernel or the host, not heapx, gave to others.
+ */
 static void *watch_mmap(void *unused)
 {
     const uint64_t short_ns = 100000;
     int schedstat = open("/proc/thread-self/schedstat", O_RDONLY);
-    uint64_t known = waited(schedstat);
-    for (;;) {
+    for (uint64_t known = 0;;) {
         uint64_t before = now();
         map_page();
         uint64_t took = now() - before;
         if (took < short_ns)
             continue;
-        uint64_t then = waited(schedstat), lost = then - known;
-        known = then;
-        keep_longest(took > lost ? took - lost : 0);
+        uint64_t then = waited(schedstat);
+        usleep(1000); /* so that it has been seen that the host was away */
+        then += *host_took;
+        keep_longest(took > then - known ? took - (then - known) : 0);
+        known = waited(schedstat) + *host_took;
     }
     return unused;
 }
@@ -182,8 +214,11 @@ static int be_target(const char *what, long n)
         make_threads(n);
     else if (strcmp(what, "mappings") == 0)
         make_mappings(n);
-    else
+    else {
+        if (strcmp(what, "mmap") == 0)
+            watch_host();
         make_heap(n);
+    }
     if (strcmp(what, "dirty") == 0 && pthread_create(&thread, NULL, write_pages, NULL) != 0)
         return 3;
     void *(*run)(void *) = strcmp(what, "busy") == 0   ? work

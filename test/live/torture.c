@@ -34,7 +34,7 @@ static atomic_bool ending;
 static struct {
     atomic_ulong eintr, early, ticks_early, late, odd, lost;
     atomic_ulong waits, worst_ns;
-    _Atomic(const char *) first; /* what went wrong first */
+    _Atomic(const char *) first, worst; /* what went wrong first; what ended latest */
 } tally;
 
 static void blame(atomic_ulong *counter, const char *what)
@@ -76,8 +76,10 @@ static void judge(const char *what, uint64_t begin, uint64_t ns, bool as_it_shou
         blame(in_ticks ? &tally.ticks_early : &tally.early, what);
     else if (took > ns + late_ns)
         blame(&tally.late, what);
-    if (took > ns && took - ns > tally.worst_ns)
+    if (took > ns && took - ns > tally.worst_ns) {
         tally.worst_ns = took - ns;
+        tally.worst = what;
+    }
 }
 
 /* --- the checksum ------------------------------------------------------------------ */
@@ -521,7 +523,8 @@ int main(void)
     semctl(semaphore, 0, IPC_RMID);
     dprintf(1, "outcome eintr=%lu early=%lu late=%lu odd=%lu lost=%lu checksum=%s\n", tally.eintr,
             tally.early, tally.late, tally.odd, tally.lost, right ? "right" : "WRONG");
-    dprintf(1, "detail waits=%lu ticks_early=%lu ticks=%lu latest=%lu us first=%s\n", tally.waits,
-            tally.ticks_early, ticks, tally.worst_ns / 1000, tally.first ? tally.first : "none");
+    dprintf(1, "detail waits=%lu ticks_early=%lu ticks=%lu latest=%lu us %s first=%s\n",
+            tally.waits, tally.ticks_early, ticks, tally.worst_ns / 1000,
+            tally.worst ? tally.worst : "", tally.first ? tally.first : "none");
     return 0;
 }
