@@ -340,17 +340,43 @@ def keeps_bits():
         return any("sd" in line.split()[1:] for line in file if line.startswith("VmFlags"))
 
 
+def with_shadow_stack(folder, pid):
+    """heapx where the kernel seems to say that the process has one: what the machine may lack."""
+    with open(f"/proc/{pid}/status") as file, open(os.path.join(folder, "status"), "w") as shown:
+        shown.write(file.read() + "x86_Thread_features:\tshstk \n")
+    program = os.path.join(folder, "heapx")
+    with open(program, "w") as script:
+        script.write("#!/bin/sh\nexec unshare -m sh -c 'mount --bind \"$0\" \"$1\" && shift && exec \"$@\"' "
+                     f"{shown.name} /proc/{pid}/task/{pid}/status {live.HEAPX} \"$@\"\n")
+    os.chmod(program, 0o755)
+    return program
+
+
+# what: (victim, why)
+REFUSED = {
+    "filtered": ("filtered", "seccomp filter"),
+    "faults": ("faults", "handles page faults itself"),
+    "full": ("full", "Too many open files"),
+    "shared": ("shared", "the same table of files"),
+    "coroutine": ("coroutine", "can be led through a call"),
+    "dispatched": ("dispatched", "can be led through a call"),
+    "restartable": ("restartable", "can be led through a call"),
+    "shadow": ("idle", "it has shadow stacks"),
+}
+
+
 def refused(folder):
     """What must not be led through a call is copied in the stop, or beside by what the kernel knows of its pages, with a
     note, and doctor knows."""
-    for what, why in (("filtered", "seccomp filter"), ("faults", "handles page faults itself"),
-                      ("full", "Too many open files"), ("shared", "the same table of files"),
-                      ("coroutine", "can be led through a call"), ("dispatched", "can be led through a call")):
+    for what, (mode, why) in REFUSED.items():
+        if what == "shadow" and os.geteuid() != 0:
+            continue
         by_bits = what != "faults" and keeps_bits()  # for which nothing runs in it
-        with victim(what) as target:
+        with victim(mode) as target:
+            program = with_shadow_stack(folder, target.pid) if what == "shadow" else live.HEAPX
             before = traces(target.pid)
             store = os.path.join(folder, what + ".db")
-            heapx("snap", target.pid, "-o", store, "--pause", "precopy")
+            heapx("snap", target.pid, "-o", store, "--pause", "precopy", program=program)
             total = row(store, "select * from snapshots")
             if "the kernel has no PAGEMAP_SCAN" in total["notes"]:
                 why = "the kernel has no PAGEMAP_SCAN" if what != "faults" else why
@@ -358,8 +384,8 @@ def refused(folder):
             check(total["method"] == ("precopy" if by_bits else "copy") and word in total["notes"] and
                   why in total["notes"], f"{what}: {total['method']}: {total['notes']}")
             check((total["prepare_us"] is None) != by_bits and (total["held_us"] is None) != by_bits, f"{what}: {total}")
-            said = heapx("doctor", target.pid, "--format", "csv")[1]
-            in_the_stop = what in ("full", "coroutine", "dispatched")  # is it found
+            said = heapx("doctor", target.pid, "--format", "csv", program=program)[1]
+            in_the_stop = what in ("full", "coroutine", "dispatched", "restartable")  # is it found
             check(in_the_stop or (why in said and ("by soft-dirty bits" in said) == by_bits), f"{what}: doctor says {said}")
             live.check_let_go(target.pid, tracked=what == "faults")
             check(before == traces(target.pid), f"{what}: {before}; {traces(target.pid)}")

@@ -13,10 +13,11 @@
  *   precopy_victim exits|execs US   after so many microseconds it ends, or becomes `idle`, whose
  *                                blocks of 500 bytes hold no pointers, as do those before
  *   precopy_victim sandboxed     `wild` under a seccomp filter
- *   precopy_victim filtered|faults|full|shared|coroutine|dispatched   what must not be led: under a
- *                                seccomp filter, with a userfaultfd of its own, with a full table
- * of files, or one that is another process's, too; the one thread on a stack of its own making, or
- * under syscall user dispatch
+ *   precopy_victim filtered|faults|full|shared|coroutine|dispatched|restartable   what must not be
+ *                                led: under a seccomp filter, with a userfaultfd of its own, with a
+ *                                full table of files, or one that is another process's, too; the
+ *                                one thread on a stack of its own making, under syscall user
+ *                                dispatch, or in a restartable sequence
  *
  * Prints "ready", and "odd" when one of its own checks fails: its calls, its signals, its heap.
  */
@@ -39,6 +40,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/rseq.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -362,6 +364,30 @@ static void watch_elsewhere(void)
     swapcontext(&here, &there);
 }
 
+/* Nearly all the time in a restartable sequence, and in no system call. */
+static void restart(void)
+{
+    struct rseq *area = (void *)((char *)__builtin_thread_pointer() + __rseq_offset);
+    for (;;) {
+        uint64_t n = 1 << 24;
+        __asm__ volatile(".pushsection __rseq_cs, \"aw\"\n"
+                         ".balign 32\n"
+                         "3: .long 0, 0\n"
+                         ".quad 1f, 2f - 1f, 4f\n"
+                         ".popsection\n"
+                         "leaq 3b(%%rip), %%rax\n"
+                         "movq %%rax, %0\n"
+                         "1: decq %1\n"
+                         "jnz 1b\n"
+                         "2: jmp 4f\n"
+                         ".long %c2\n"
+                         "4: movq $0, %0\n"
+                         : "+m"(area->rseq_cs), "+r"(n)
+                         : "i"(RSEQ_SIG)
+                         : "rax", "cc", "memory");
+    }
+}
+
 static bool share_files(void)
 {
     long child = syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, NULL);
@@ -389,19 +415,20 @@ int main(int argc, char **argv)
     make_heap();
     if (pipe(ends) != 0)
         return 1;
-    bool wild = strcmp(what, "wild") == 0, sandboxed = strcmp(what, "sandboxed") == 0;
+    bool wild = strcmp(what, "wild") == 0, sandboxed = strcmp(what, "sandboxed") == 0,
+         restartable = strcmp(what, "restartable") == 0;
     if (((sandboxed || strcmp(what, "filtered") == 0) && !filter()) ||
         (strcmp(what, "faults") == 0 && !handle_faults()) ||
         (strcmp(what, "full") == 0 && !fill_files()) ||
         (strcmp(what, "shared") == 0 && !share_files()) ||
         (strcmp(what, "coroutine") == 0 && !(elsewhere = allocate(STACK))) ||
         (strcmp(what, "dispatched") == 0 && !dispatch_calls()) ||
-        (strcmp(what, "huge") == 0 && !make_huge()) ||
+        (restartable && __rseq_size == 0) || (strcmp(what, "huge") == 0 && !make_huge()) ||
         (strcmp(what, "sparse") == 0 && !reserve())) {
         printf("not possible here, not ready\n");
         return 1;
     }
-    if (strcmp(what, "coroutine") != 0 && strcmp(what, "dispatched") != 0) {
+    if (strcmp(what, "coroutine") != 0 && strcmp(what, "dispatched") != 0 && !restartable) {
         pthread_create(&thread, NULL, rest, NULL);
         pthread_create(&thread, NULL, wait_long, NULL);
     }
@@ -442,5 +469,7 @@ int main(int argc, char **argv)
     }
     if (elsewhere)
         watch_elsewhere();
+    if (restartable)
+        restart();
     watch();
 }
