@@ -32,7 +32,8 @@ static void find_pages(const struct hx_live_memory *live, uint64_t addr, size_t 
     const int fd = live->pagemap ? live->pagemap : opened;
     uint64_t end = (addr + len + PAGE - 1) / PAGE * PAGE;
     *ret = (struct pages){.start = addr / PAGE * PAGE};
-    if (!hx_pagemap_runs(fd, ret->start, end, false, mark_present_pages, ret))
+    struct hx_lock_use lock = {0};
+    if (!hx_pagemap_runs(fd, ret->start, end, false, &lock, mark_present_pages, ret))
         memset(ret->there, true, sizeof ret->there);
 }
 

@@ -1,6 +1,7 @@
 /* memwatch.c - the thread that looks at the limits while a snapshot is made. */
 #include "attach/memwatch.h"
 
+#include "attach/stop/urgent.h"
 #include "base/cleanup.h"
 #include "base/parallel.h"
 #include "base/proc.h"
@@ -14,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 /* The fastest growth that was measured, with a margin: by that the next look is planned. */
@@ -111,7 +111,8 @@ static uint64_t poll_memory(struct hx_memwatch *watch)
 static void *watch_limits(void *argument)
 {
     struct hx_memwatch *watch = argument;
-    setpriority(PRIO_PROCESS, 0, -20); /* this thread; where that is allowed */
+    struct hx_urgent until_it_ends;
+    hx_urgent_begin(&until_it_ends);
     pthread_mutex_lock(&watch->lock);
     while (!watch->end) {
         uint64_t until = hx_now_ns() + poll_memory(watch);

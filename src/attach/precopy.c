@@ -159,14 +159,14 @@ static hx_error *stop_and_act(struct short_stop *stop)
 static void *make_short_stop(void *argument)
 {
     struct short_stop *stop = argument;
-    int usual = getpriority(PRIO_PROCESS, 0);
+    struct hx_urgent urgent;
     stop->tid = gettid();
     /* for the stop alone: the rounds may wait for the target */
-    setpriority(PRIO_PROCESS, 0, -20);
+    hx_urgent_begin(&urgent);
     stop->err = stop_and_act(stop);
     hx_tracer_release(&stop->tracer);
     if (!stop->tracer.ending)
-        setpriority(PRIO_PROCESS, 0, usual);
+        hx_urgent_end(&urgent);
     return NULL;
 }
 
@@ -297,7 +297,7 @@ static hx_error *run_round(struct round *round, struct hx_tracer *tracer)
         HX_TRY(stop_shortly(&stop, tracer));
     }
     HX_TRY(hx_copy_make_room(copy));
-    HX_TRY(hx_copy_read(copy, round->pieces.v, round->pieces.n, tracer));
+    HX_TRY(hx_copy_read(copy, round->pieces.v, round->pieces.n, true, tracer));
     return keep_pieces(&pre->copied, round->pieces.v, round->pieces.n);
 }
 

@@ -371,6 +371,7 @@ static bool keeps_address(pid_t pid, const struct hx_mapping *mapping, size_t n,
     if (readlink(path, exe, sizeof exe - 1) < 0)
         exe[0] = 0;
     HX_FREE uint64_t *buffer = malloc(WORDS_STEP);
+    struct hx_lock_use lock = {0};
     HX_FD int pagemap = hx_pagemap_open(pid);
     struct word word = {.pid = pid, .value = malloc_at, .buffer = buffer};
     uint64_t looked = 0;
@@ -384,7 +385,7 @@ static bool keeps_address(pid_t pid, const struct hx_mapping *mapping, size_t n,
             break;
         /* only pages that were written: the loader did, and the others are best left where they are
          */
-        hx_pagemap_runs(pagemap, mapping[i].start, mapping[i].end, true, find_malloc_address,
+        hx_pagemap_runs(pagemap, mapping[i].start, mapping[i].end, true, &lock, find_malloc_address,
                         &word);
     }
     return word.found;

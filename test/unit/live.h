@@ -79,7 +79,7 @@ static inline struct live live_capture(pid_t pid)
     for (size_t i = 0; i < live.snapshot->n_mappings; i++) {
         const struct hx_mapping *mapping = &live.snapshot->mapping[i];
         if (mapping->prot & HX_PROT_W || (mapping->prot & HX_PROT_R && mapping->anonymous_bytes))
-            hx_pagemap_runs(pagemap, mapping->start, mapping->end, mapping->inode != 0,
+            hx_pagemap_runs(pagemap, mapping->start, mapping->end, mapping->inode != 0, NULL,
                             live_read_run, &live);
     }
     for (size_t i = 0; i < live.threads.n; i++)

@@ -3,6 +3,7 @@
 
 #include "attach/memwatch.h"
 #include "attach/stop/figures.h"
+#include "attach/stop/pagemap.h"
 #include "base/cleanup.h"
 #include "base/packet.h"
 #include "base/proc.h"
@@ -52,8 +53,11 @@ static void reply_read(struct supervisor *self, const struct hx_agent_call *call
     size_t len = call->len < sizeof reply.bytes ? call->len : sizeof reply.bytes;
     struct iovec local = {.iov_base = reply.bytes, .iov_len = len};
     struct iovec remote = {.iov_base = (void *)call->addr, .iov_len = len};
+    struct hx_lock_use lock = {0};
     reply.serial = self->serial;
+    const uint64_t since = hx_lock_begin(&lock);
     reply.ok = process_vm_readv(self->pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
+    hx_lock_used(&lock, since);
     size_t head = offsetof(struct hx_agent_bytes, bytes);
     hx_packet_send(self->socket, &reply, reply.ok ? head + len : head, NULL, 0);
 }

@@ -32,6 +32,8 @@ static const uint64_t lead_out_ns = 50000000;
  * waited afterwards for a copying thread to notice. */
 static const uint64_t watch_ns = 500000, late_copy_ns = 1000000000;
 
+static const uint64_t much_bytes = 256 << 20;
+
 /* With fewer mappings, starting a thread takes longer than reading them. */
 enum { CONCURRENT_MAPPINGS = 256 };
 
@@ -218,6 +220,21 @@ static hx_error *while_stopped(struct capture *capture)
     return copy_and_watch(capture);
 }
 
+/* On a busy machine the target should not wait for others while it stands still; but where much is
+ * left to be copied the others should not wait for all of that. */
+static void go_before_others(const struct capture *capture)
+{
+    const struct hx_stop_maps *maps = &capture->maps;
+    struct hx_urgent until_it_ends;
+    uint64_t rest = hx_copy_bytes(maps->before, maps->n_before);
+    if (capture->pre.tracker)
+        rest = capture->pre.hot_bytes;
+    if (rest <= much_bytes)
+        hx_urgent_begin(&until_it_ends);
+    else
+        hx_urgent_begin_long(&until_it_ends);
+}
+
 /* The body of the tracing thread. When it ends, the kernel lets go of what is still traced (a
  * thread that could not be stopped in time, and who waits for it): at once, because the memory of
  * the copy stays. */
@@ -229,8 +246,7 @@ static void *tracing_thread(void *argument)
     capture->pre.where_it_pays = capture->request->precopy_from != 0;
     if (hx_copy_bytes(maps->before, maps->n_before) >= capture->request->precopy_from)
         err = hx_precopy_begin(&capture->pre, &capture->copy, &capture->tracer, maps);
-    /* on a busy machine the target should not wait for others while it stands still */
-    setpriority(PRIO_PROCESS, 0, -20);
+    go_before_others(capture);
     if (!err) {
         stand_by(capture);
         err = hx_tracer_seize(&capture->tracer);

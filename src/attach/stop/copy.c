@@ -436,7 +436,7 @@ static hx_error *read_entries(struct plan *plan, struct hx_mapping *mapping, boo
     uint64_t resident = plan->resident, swapped = plan->swapped, of_files = 0;
     if (own_only && mapping->rss_bytes > mapping->anonymous_bytes)
         of_files = mapping->rss_bytes - mapping->anonymous_bytes;
-    if (hx_pagemap_runs(copy->pagemap, mapping->start, mapping->end, own_only, add_page_run,
+    if (hx_pagemap_runs(copy->pagemap, mapping->start, mapping->end, own_only, NULL, add_page_run,
                         plan)) {
         if (copy->pagemap >= 0)
             set_figures(mapping, plan->resident - resident + of_files, of_files,
@@ -503,6 +503,7 @@ hx_error *hx_copy_plan(struct hx_copy *copy, struct hx_mapping *mapping, size_t 
 struct reading {
     struct hx_copy *copy;
     const struct hx_tracer *tracer;
+    bool beside;                   /* the target runs */
     HX_VEC(struct hx_piece) slice; /* pieces, cut to at most 1 MiB */
     size_t step;                   /* slices taken at once */
     int memory; /* /proc/PID/mem, which also gives what the target may not read itself; -1: none;
@@ -542,8 +543,9 @@ static uint64_t read_protected(struct reading *reading, const struct hx_piece *s
     return done;
 }
 
-/* Reads slices [first, last). */
-static void read_slices(struct reading *reading, size_t first, size_t last)
+/* Reads slices [first, last). lock: NULL in the stop. */
+static void read_slices(struct reading *reading, size_t first, size_t last,
+                        struct hx_lock_use *lock)
 {
     const struct hx_piece *slice = reading->slice.v;
     uint64_t skip = 0; /* bytes of the first slice that are done */
@@ -551,7 +553,7 @@ static void read_slices(struct reading *reading, size_t first, size_t last)
         struct iovec remote[VECTORS], local[VECTORS];
         size_t n = 0, n_local = 0;
         uint64_t want = 0;
-        for (size_t i = first; i < last && n < VECTORS; i++, n++) {
+        for (size_t i = first; i < last && n < VECTORS && (!lock || want < mib); i++, n++) {
             uint64_t from = i == first ? skip : 0;
             remote[n].iov_base = (void *)(slice[i].start + from);
             remote[n].iov_len = slice[i].end - slice[i].start - from;
@@ -563,7 +565,10 @@ static void read_slices(struct reading *reading, size_t first, size_t last)
             else
                 local[n_local++] = (struct iovec){to, remote[n].iov_len};
         }
+        const uint64_t since = lock ? hx_lock_begin(lock) : 0;
         ssize_t got = process_vm_readv(reading->copy->pid, local, n_local, remote, n, 0);
+        if (lock)
+            hx_lock_used(lock, since);
         if (got < 0 && errno != EFAULT && errno != EIO) {
             atomic_store(&reading->failed, errno);
             return;
@@ -598,12 +603,14 @@ static void copy_worker(void *context, unsigned worker)
 {
     (void)worker;
     struct reading *reading = context;
+    struct hx_lock_use lock = {0};
     while (!atomic_load(&reading->failed) && !atomic_load(&reading->pressed)) {
         size_t first = atomic_fetch_add(&reading->next, reading->step);
         if (first >= reading->slice.n)
             break;
         size_t left = reading->slice.n - first;
-        read_slices(reading, first, first + (left < reading->step ? left : reading->step));
+        read_slices(reading, first, first + (left < reading->step ? left : reading->step),
+                    reading->beside ? &lock : NULL);
         hx_error *pressed = hx_tracer_pressed(reading->tracer);
         if (pressed)
             atomic_store(&reading->pressed, true);
@@ -636,10 +643,11 @@ static bool cut_slices(struct reading *reading, const struct hx_piece *piece, si
     return true;
 }
 
-hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_piece *piece, size_t n,
+hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_piece *piece, size_t n, bool beside,
                        const struct hx_tracer *tracer)
 {
-    struct reading reading = {.copy = copy, .tracer = tracer, .lock = PTHREAD_MUTEX_INITIALIZER};
+    struct reading reading = {
+        .copy = copy, .tracer = tracer, .beside = beside, .lock = PTHREAD_MUTEX_INITIALIZER};
     unsigned threads;
     bool cut = cut_slices(&reading, piece, n, &threads);
     if (cut)
@@ -662,8 +670,8 @@ hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_piece *piece, size_
 
 hx_error *hx_copy_read_rest(struct hx_copy *copy, const struct hx_tracer *tracer)
 {
-    return copy->copied ? hx_copy_read(copy, copy->unread.v, copy->unread.n, tracer)
-                        : hx_copy_read(copy, copy->pieces.v, copy->pieces.n, tracer);
+    return copy->copied ? hx_copy_read(copy, copy->unread.v, copy->unread.n, false, tracer)
+                        : hx_copy_read(copy, copy->pieces.v, copy->pieces.n, false, tracer);
 }
 
 void hx_copy_deinit(struct hx_copy *copy)

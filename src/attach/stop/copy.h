@@ -78,8 +78,9 @@ hx_error *hx_copy_scan(struct hx_copy *copy);
 hx_error *hx_copy_plan(struct hx_copy *copy, struct hx_mapping *mapping, size_t n,
                        const struct hx_mapping *before, size_t n_before);
 
-/* Reads pieces, sorted or not, at their places in the copy. */
-hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_piece *piece, size_t n,
+/* Reads pieces, sorted or not, at their places in the copy. While the target runs (`beside`) in
+ * calls of a MiB, each before others, because the kernel holds the lock of its mappings in it. */
+hx_error *hx_copy_read(struct hx_copy *copy, const struct hx_piece *piece, size_t n, bool beside,
                        const struct hx_tracer *tracer);
 
 /* The same of all that the plan leaves to read. */

@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -45,8 +44,7 @@ int hx_pagemap_open(pid_t pid)
 
 uint64_t hx_lock_begin(struct hx_lock_use *use)
 {
-    use->priority = getpriority(PRIO_PROCESS, 0);
-    setpriority(PRIO_PROCESS, 0, -20);
+    hx_urgent_begin(&use->urgent);
     return hx_now_ns();
 }
 
@@ -58,7 +56,7 @@ void hx_lock_used(struct hx_lock_use *use, uint64_t since_ns)
     const uint64_t held = hx_now_ns() - since_ns;
     use->longest_ns = held > use->longest_ns ? held : use->longest_ns;
     use->turn_ns += held;
-    setpriority(PRIO_PROCESS, 0, use->priority);
+    hx_urgent_end(&use->urgent);
     if (use->turn_ns >= turn_ns) {
         use->turn_ns = 0;
         nanosleep(&nap, NULL);
@@ -237,7 +235,7 @@ static bool pass_run(void *context, uint64_t start, uint64_t end, uint64_t categ
     return runs->each(runs->context, start, end, !(categories & HX_PAGE_PRESENT));
 }
 
-bool hx_pagemap_runs(int fd, uint64_t start, uint64_t end, bool own_only,
+bool hx_pagemap_runs(int fd, uint64_t start, uint64_t end, bool own_only, struct hx_lock_use *lock,
                      bool (*each)(void *context, uint64_t start, uint64_t end, bool swapped),
                      void *context)
 {
@@ -245,6 +243,7 @@ bool hx_pagemap_runs(int fd, uint64_t start, uint64_t end, bool own_only,
         return each(context, start, end, false);
     struct hx_page_scan scan = whatever();
     scan.none |= own_only ? HX_PAGE_FILE : 0;
+    scan.lock = lock;
     int done = hx_pagemap_each(fd, start, end, &scan, pass_run, &(struct runs){each, context});
     if (done >= 0)
         return done == 1;

@@ -2,6 +2,7 @@
 #ifndef HX_ATTACH_STOP_PAGEMAP_H
 #define HX_ATTACH_STOP_PAGEMAP_H
 
+#include "attach/stop/urgent.h"
 #include "base/error.h"
 #include "base/vec.h"
 
@@ -17,7 +18,8 @@ int hx_pagemap_open(pid_t pid);
  * growing address. Zero pages count as empty where the kernel tells them apart (PAGEMAP_SCAN,
  * Linux 6.7). `fd` is open on /proc/PID/pagemap; -1: every page counts. Stops when `each` returns
  * false. Returns false when it did, or when the kernel does not answer. */
-bool hx_pagemap_runs(int fd, uint64_t start, uint64_t end, bool own_only,
+struct hx_lock_use;
+bool hx_pagemap_runs(int fd, uint64_t start, uint64_t end, bool own_only, struct hx_lock_use *lock,
                      bool (*each)(void *context, uint64_t start, uint64_t end, bool swapped),
                      void *context);
 
@@ -53,11 +55,11 @@ enum {
 /* Calls that hold the lock of a running target's mappings. The kernel lets who reads them in again
  * before a call of the target that waits to change them, for 4 ms and more, how short the calls may
  * be: after some of them the others get their turn. Whoever lost the processor in such a call would
- * hold the lock until it gets it back, so it has the highest priority, where it may, for each. */
+ * hold the lock until it gets it back, so it goes before others for each. */
 struct hx_lock_use {
     uint64_t longest_ns; /* call */
     uint64_t turn_ns;    /* since the others had theirs */
-    int priority;        /* the thread's own */
+    struct hx_urgent urgent;
 };
 uint64_t hx_lock_begin(struct hx_lock_use *use); /* such a call comes; CLOCK_MONOTONIC */
 void hx_lock_used(struct hx_lock_use *use,

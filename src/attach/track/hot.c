@@ -36,6 +36,7 @@ typedef HX_VEC(struct sampled) sampled_vec;
 struct sampling {
     pid_t pid;
     int pagemap;
+    struct hx_lock_use lock;
     sampled_vec some; /* that may be hot */
     uint64_t words[SAMPLES][WORDS];
 };
@@ -56,7 +57,9 @@ static unsigned read_pages(struct sampling *sampling, const struct sampled *samp
     struct iovec local = {sampling->words, (size_t)sampled->n * PAGE}, remote[SAMPLES];
     for (unsigned i = 0; i < sampled->n; i++)
         remote[i] = (struct iovec){(void *)(uintptr_t)sampled->page[i], PAGE};
+    const uint64_t since = hx_lock_begin(&sampling->lock);
     ssize_t got = process_vm_readv(sampling->pid, &local, 1, remote, sampled->n, 0);
+    hx_lock_used(&sampling->lock, since);
     return got < 0 ? 0 : (unsigned)(got / PAGE);
 }
 

@@ -183,6 +183,7 @@ static bool search_code(void *context, uint64_t start, uint64_t end, bool swappe
 
 static bool find_instructions(struct hx_uffd_way *way)
 {
+    struct hx_lock_use lock = {0};
     HX_FD int pagemap = hx_pagemap_open(way->pid);
     HX_FREE struct search *search = calloc(1, sizeof *search);
     if (!search || pagemap < 0)
@@ -193,7 +194,8 @@ static bool find_instructions(struct hx_uffd_way *way)
         const struct hx_mapping *mapping = &way->mapping[i];
         if (mapping->prot & HX_PROT_X && !(mapping->prot & HX_PROT_W) &&
             strncmp(mapping->path, "[v", 2) != 0)
-            hx_pagemap_runs(pagemap, mapping->start, mapping->end, false, search_code, search);
+            hx_pagemap_runs(pagemap, mapping->start, mapping->end, false, &lock, search_code,
+                            search);
     }
     return way->call && way->pop;
 }
