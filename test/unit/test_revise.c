@@ -273,9 +273,13 @@ static void schema_1_by_several(void **state)
     for (size_t i = 0; i < PROGRAMS; i++) {
         program[i] = fork();
         assert_true(program[i] >= 0);
-        if (program[i] == 0)
-            _exit(hx_store_append(old, &store) || hx_store_add(store, s, NULL, NULL, &id) ||
-                  hx_store_close(store));
+        if (program[i] == 0) {
+            bool failed = hx_store_append(old, &store) || hx_store_add(store, s, NULL, NULL, &id) ||
+                          hx_store_close(store);
+            hx_snapshot_destroy(s);
+            free(old), free(new), free(directory);
+            _exit(failed);
+        }
     }
     for (size_t i = 0; i < PROGRAMS; i++) {
         int status;
