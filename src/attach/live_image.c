@@ -42,7 +42,8 @@ static bool read_memory(const struct hx_live_memory *live, uint64_t addr, void *
     if (live->agent)
         return hx_agent_read(live->agent, addr, dst, len);
     struct iovec local = {dst, len}, remote = {(void *)(uintptr_t)addr, len};
-    return process_vm_readv(live->pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
+    struct hx_lock_use lock = {0};
+    return hx_lock_readv(&lock, live->pid, &local, 1, &remote, 1) == (ssize_t)len;
 }
 
 /* How many of the bytes at addr lie in memory that no file is behind. Where nobody has touched it,

@@ -428,7 +428,8 @@ static hx_error *peek_process(const hx_attach *attach, uint64_t addr, size_t n, 
         return exited_error(attach);
     struct iovec local = {.iov_base = ret, .iov_len = n};
     struct iovec remote = {.iov_base = (void *)(uintptr_t)addr, .iov_len = n};
-    ssize_t got = process_vm_readv(living, &local, 1, &remote, 1, 0);
+    struct hx_lock_use lock = {0};
+    ssize_t got = hx_lock_readv(&lock, living, &local, 1, &remote, 1);
     int err = got < 0 ? errno : 0;
     /* Looked at once more: its number may have gone to another one before it was read. */
     if (err == ESRCH || hx_proc_started(process->pid) != process->started)

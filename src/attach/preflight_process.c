@@ -344,6 +344,7 @@ static bool is_mapping_named(const struct hx_mapping *mapping, const char *start
 struct word {
     pid_t pid;
     uint64_t value, *buffer;
+    struct hx_lock_use lock;
     bool found;
 };
 
@@ -355,7 +356,7 @@ static bool find_malloc_address(void *context, uint64_t start, uint64_t end, boo
     for (uint64_t at = start; at < end && !word->found; at += WORDS_STEP) {
         uint64_t len = end - at < WORDS_STEP ? end - at : WORDS_STEP;
         struct iovec local = {word->buffer, len}, remote = {(void *)(uintptr_t)at, len};
-        ssize_t got = process_vm_readv(word->pid, &local, 1, &remote, 1, 0);
+        ssize_t got = hx_lock_readv(&word->lock, word->pid, &local, 1, &remote, 1);
         for (size_t i = 0; got > 0 && i < (size_t)got / 8; i++)
             word->found |= word->buffer[i] == word->value;
     }
@@ -371,7 +372,6 @@ static bool keeps_address(pid_t pid, const struct hx_mapping *mapping, size_t n,
     if (readlink(path, exe, sizeof exe - 1) < 0)
         exe[0] = 0;
     HX_FREE uint64_t *buffer = malloc(WORDS_STEP);
-    struct hx_lock_use lock = {0};
     HX_FD int pagemap = hx_pagemap_open(pid);
     struct word word = {.pid = pid, .value = malloc_at, .buffer = buffer};
     uint64_t looked = 0;
@@ -385,8 +385,8 @@ static bool keeps_address(pid_t pid, const struct hx_mapping *mapping, size_t n,
             break;
         /* only pages that were written: the loader did, and the others are best left where they are
          */
-        hx_pagemap_runs(pagemap, mapping[i].start, mapping[i].end, true, &lock, find_malloc_address,
-                        &word);
+        hx_pagemap_runs(pagemap, mapping[i].start, mapping[i].end, true, &word.lock,
+                        find_malloc_address, &word);
     }
     return word.found;
 }

@@ -352,28 +352,28 @@ def with_shadow_stack(folder, pid):
     return program
 
 
-# what: (victim, why)
+# victim: why
 REFUSED = {
-    "filtered": ("filtered", "seccomp filter"),
-    "faults": ("faults", "handles page faults itself"),
-    "full": ("full", "Too many open files"),
-    "shared": ("shared", "the same table of files"),
-    "coroutine": ("coroutine", "can be led through a call"),
-    "dispatched": ("dispatched", "can be led through a call"),
-    "restartable": ("restartable", "can be led through a call"),
-    "shadow": ("idle", "it has shadow stacks"),
+    "filtered": "seccomp filter",
+    "faults": "handles page faults itself",
+    "full": "Too many open files",
+    "shared": "the same table of files",
+    "coroutine": "can be led through a call",
+    "dispatched": "can be led through a call",
+    "restartable": "can be led through a call",
+    "idle": "it has shadow stacks",
 }
 
 
 def refused(folder):
     """What must not be led through a call is copied in the stop, or beside by what the kernel knows of its pages, with a
     note, and doctor knows."""
-    for what, (mode, why) in REFUSED.items():
-        if what == "shadow" and os.geteuid() != 0:
+    for what, why in REFUSED.items():
+        if what == "idle" and os.geteuid() != 0:
             continue
         by_bits = what != "faults" and keeps_bits()  # for which nothing runs in it
-        with victim(mode) as target:
-            program = with_shadow_stack(folder, target.pid) if what == "shadow" else live.HEAPX
+        with victim(what) as target:
+            program = with_shadow_stack(folder, target.pid) if what == "idle" else live.HEAPX
             before = traces(target.pid)
             store = os.path.join(folder, what + ".db")
             heapx("snap", target.pid, "-o", store, "--pause", "precopy", program=program)

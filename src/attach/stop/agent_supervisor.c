@@ -55,9 +55,7 @@ static void reply_read(struct supervisor *self, const struct hx_agent_call *call
     struct iovec remote = {.iov_base = (void *)call->addr, .iov_len = len};
     struct hx_lock_use lock = {0};
     reply.serial = self->serial;
-    const uint64_t since = hx_lock_begin(&lock);
-    reply.ok = process_vm_readv(self->pid, &local, 1, &remote, 1, 0) == (ssize_t)len;
-    hx_lock_used(&lock, since);
+    reply.ok = hx_lock_readv(&lock, self->pid, &local, 1, &remote, 1) == (ssize_t)len;
     size_t head = offsetof(struct hx_agent_bytes, bytes);
     hx_packet_send(self->socket, &reply, reply.ok ? head + len : head, NULL, 0);
 }

@@ -565,10 +565,7 @@ static void read_slices(struct reading *reading, size_t first, size_t last,
             else
                 local[n_local++] = (struct iovec){to, remote[n].iov_len};
         }
-        const uint64_t since = lock ? hx_lock_begin(lock) : 0;
-        ssize_t got = process_vm_readv(reading->copy->pid, local, n_local, remote, n, 0);
-        if (lock)
-            hx_lock_used(lock, since);
+        ssize_t got = hx_lock_readv(lock, reading->copy->pid, local, n_local, remote, n);
         if (got < 0 && errno != EFAULT && errno != EIO) {
             atomic_store(&reading->failed, errno);
             return;

@@ -64,6 +64,16 @@ void hx_lock_used(struct hx_lock_use *use, uint64_t since_ns)
     errno = err;
 }
 
+ssize_t hx_lock_readv(struct hx_lock_use *lock, pid_t pid, const struct iovec *local,
+                      size_t n_local, const struct iovec *remote, size_t n_remote)
+{
+    const uint64_t since = lock ? hx_lock_begin(lock) : 0;
+    ssize_t got = process_vm_readv(pid, local, n_local, remote, n_remote, 0);
+    if (lock)
+        hx_lock_used(lock, since);
+    return got;
+}
+
 /* One call: regions from `start` on. Returns their number, -1 with errno; *ret_next: where to go
  * on. */
 static int scan_once(int fd, uint64_t start, uint64_t end, struct hx_page_scan *how,

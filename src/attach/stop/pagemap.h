@@ -9,16 +9,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 
 /* /proc/PID/pagemap, to be closed by the caller; -1: it cannot be read. */
 int hx_pagemap_open(pid_t pid);
+
+struct hx_lock_use;
 
 /* Calls each(context, start, end, swapped) for the runs of pages in [start, end) that are resident
  * or swapped out, each run one of the two (with `own_only`: that are not pages of a file), by
  * growing address. Zero pages count as empty where the kernel tells them apart (PAGEMAP_SCAN,
  * Linux 6.7). `fd` is open on /proc/PID/pagemap; -1: every page counts. Stops when `each` returns
- * false. Returns false when it did, or when the kernel does not answer. */
-struct hx_lock_use;
+ * false. Returns false when it did, or when the kernel does not answer. lock: as in hx_page_scan.
+ */
 bool hx_pagemap_runs(int fd, uint64_t start, uint64_t end, bool own_only, struct hx_lock_use *lock,
                      bool (*each)(void *context, uint64_t start, uint64_t end, bool swapped),
                      void *context);
@@ -64,6 +67,9 @@ struct hx_lock_use {
 uint64_t hx_lock_begin(struct hx_lock_use *use); /* such a call comes; CLOCK_MONOTONIC */
 void hx_lock_used(struct hx_lock_use *use,
                   uint64_t since_ns); /* ... which began then; keeps errno */
+/* process_vm_readv() as such a call; lock: NULL where nobody waits for it. */
+ssize_t hx_lock_readv(struct hx_lock_use *lock, pid_t pid, const struct iovec *local,
+                      size_t n_local, const struct iovec *remote, size_t n_remote);
 
 /* Where the older entries of pages are read to, by so many threads: what the stop reads into is
  * touched before it. */

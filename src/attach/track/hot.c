@@ -57,9 +57,7 @@ static unsigned read_pages(struct sampling *sampling, const struct sampled *samp
     struct iovec local = {sampling->words, (size_t)sampled->n * PAGE}, remote[SAMPLES];
     for (unsigned i = 0; i < sampled->n; i++)
         remote[i] = (struct iovec){(void *)(uintptr_t)sampled->page[i], PAGE};
-    const uint64_t since = hx_lock_begin(&sampling->lock);
-    ssize_t got = process_vm_readv(sampling->pid, &local, 1, remote, sampled->n, 0);
-    hx_lock_used(&sampling->lock, since);
+    ssize_t got = hx_lock_readv(&sampling->lock, sampling->pid, &local, 1, remote, sampled->n);
     return got < 0 ? 0 : (unsigned)(got / PAGE);
 }
 

@@ -156,6 +156,7 @@ static bool look_at_threads(struct hx_uffd_way *way, char why[HX_UFFD_WHY])
 struct search {
     struct hx_uffd_way *way;
     uint64_t left; /* bytes that may be looked at yet */
+    struct hx_lock_use lock;
     uint8_t bytes[1 << 16];
 };
 
@@ -168,7 +169,7 @@ static bool search_code(void *context, uint64_t start, uint64_t end, bool swappe
     for (uint64_t at = start; at < end && !swapped && search->left;) {
         size_t len = end - at < sizeof search->bytes ? end - at : sizeof search->bytes;
         struct iovec local = {search->bytes, len}, remote = {(void *)(uintptr_t)at, len};
-        ssize_t got = process_vm_readv(way->pid, &local, 1, &remote, 1, 0);
+        ssize_t got = hx_lock_readv(&search->lock, way->pid, &local, 1, &remote, 1);
         for (ssize_t i = 0; i + 3 <= got; i++) {
             if (!way->call && bytes[i] == 0x0f && bytes[i + 1] == 0x05 && bytes[i + 2] == 0xc3)
                 way->call = at + (uint64_t)i;
@@ -183,7 +184,6 @@ static bool search_code(void *context, uint64_t start, uint64_t end, bool swappe
 
 static bool find_instructions(struct hx_uffd_way *way)
 {
-    struct hx_lock_use lock = {0};
     HX_FD int pagemap = hx_pagemap_open(way->pid);
     HX_FREE struct search *search = calloc(1, sizeof *search);
     if (!search || pagemap < 0)
@@ -194,8 +194,8 @@ static bool find_instructions(struct hx_uffd_way *way)
         const struct hx_mapping *mapping = &way->mapping[i];
         if (mapping->prot & HX_PROT_X && !(mapping->prot & HX_PROT_W) &&
             strncmp(mapping->path, "[v", 2) != 0)
-            hx_pagemap_runs(pagemap, mapping->start, mapping->end, false, &lock, search_code,
-                            search);
+            hx_pagemap_runs(pagemap, mapping->start, mapping->end, false, &search->lock,
+                            search_code, search);
     }
     return way->call && way->pop;
 }
